@@ -99,21 +99,23 @@ template <class Interface, class Type, class Options, class... Arguments>
 class RegisterType<Interface, Type, Options, std::tuple<Arguments...>> {
  public:
   RegisterType(const char* name, const char* summary) {
-    Registry<Interface>::instance().add(
-        {name, summary, [] { return describe_options<Options>(); },
-         [](const ConfigTable& table, const ReadContext& context) {
-           Options options;
-           read_options(table, context, options);
-           ConfigTable resolved(table.where());
-           write_options(resolved, options);
-           return resolved;
-         },
-         [](const ConfigTable& table, const ReadContext& context,
-            Arguments... arguments) -> std::unique_ptr<Interface> {
-           Options options;
-           read_options(table, context, options);
-           return std::make_unique<Type>(options, std::forward<Arguments>(arguments)...);
-         }});
+    Registry<Interface>::instance().add({name, summary, &describe, &resolve, &create});
+  }
+
+ private:
+  static std::vector<FieldInfo> describe() { return describe_options<Options>(); }
+  static ConfigTable resolve(const ConfigTable& table, const ReadContext& context) {
+    Options options;
+    read_options(table, context, options);
+    ConfigTable resolved(table.where());
+    write_options(resolved, options);
+    return resolved;
+  }
+  static std::unique_ptr<Interface> create(const ConfigTable& table, const ReadContext& context,
+                                           Arguments... arguments) {
+    Options options;
+    read_options(table, context, options);
+    return std::make_unique<Type>(options, std::forward<Arguments>(arguments)...);
   }
 };
 

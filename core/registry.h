@@ -99,10 +99,17 @@ template <class Interface, class Type, class Options, class... Arguments>
 class RegisterType<Interface, Type, Options, std::tuple<Arguments...>> {
  public:
   RegisterType(const char* name, const char* summary) {
-    Registry<Interface>::instance().add({name, summary, &describe, &resolve, &create});
+    typename Table::Entry entry;
+    entry.name = name;
+    entry.summary = summary;
+    entry.describe = &RegisterType::describe;
+    entry.resolve = &RegisterType::resolve;
+    entry.create = &RegisterType::create;
+    Table::instance().add(std::move(entry));
   }
 
  private:
+  using Table = Registry<Interface, std::tuple<Arguments...>>;
   static std::vector<FieldInfo> describe() { return describe_options<Options>(); }
   static ConfigTable resolve(const ConfigTable& table, const ReadContext& context) {
     Options options;

@@ -1,0 +1,199 @@
+#include "core/heap.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace longshot {
+namespace {
+
+constexpr size_t kAlignment = 256;
+constexpr size_t kSmallestSlab = size_t(1) << 20;
+constexpr unsigned char kGuardPattern = 0xA5;
+
+size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+Heap::Heap(Backend& backend, std::string name, HeapOptions options)
+    : backend_(backend), name_(std::move(name)), options_(options) {
+  options_.guard_bytes = round_up(options_.guard_bytes);
+  LONGSHOT_CHECK((options_.guard_bytes == 0 && !options_.poison) || backend_.host_accessible(),
+                 "heap {}: guards and poison need memory that the host can write", name_);
+}
+
+Heap::~Heap() {
+  for (const Slab& slab : slabs_) backend_.release(slab.data, slab.bytes);
+}
+
+int32_t Heap::new_chunk() {
+  if (!unused_chunks_.empty()) {
+    const int32_t index = unused_chunks_.back();
+    unused_chunks_.pop_back();
+    chunks_[index] = Chunk{};
+    chunks_[index].exists = true;
+    return index;
+  }
+  chunks_.emplace_back();
+  chunks_.back().exists = true;
+  return int32_t(chunks_.size()) - 1;
+}
+
+void Heap::add_slab(size_t bytes) {
+  LONGSHOT_CHECK(options_.limit == 0 || capacity_ + bytes <= options_.limit,
+                 "heap {}: {} bytes more would pass the limit of {} bytes ({} in use)", name_, bytes,
+                 options_.limit, used_);
+  void* data = backend_.allocate(bytes);
+  ++slabs_taken_;
+  slabs_.push_back({data, bytes});
+  capacity_ += bytes;
+  const int32_t index = new_chunk();
+  chunks_[index].data = static_cast<char*>(data);
+  chunks_[index].bytes = bytes;
+  free_.push_back(index);
+}
+
+void Heap::remove_free(int32_t index) {
+  const auto found = std::find(free_.begin(), free_.end(), index);
+  *found = free_.back();
+  free_.pop_back();
+}
+
+Heap::Block Heap::allocate(size_t bytes) {
+  const size_t needed = std::max(round_up(bytes), kAlignment) + 2 * options_.guard_bytes;
+  const auto best_fit = [&] {
+    int32_t best = -1;
+    for (const int32_t index : free_) {
+      const Chunk& chunk = chunks_[index];
+      if (chunk.bytes < needed) continue;
+      if (best < 0 || chunk.bytes < chunks_[best].bytes ||
+          (chunk.bytes == chunks_[best].bytes && chunk.data < chunks_[best].data)) {
+        best = index;
+      }
+    }
+    return best;
+  };
+  int32_t index = best_fit();
+  if (index < 0) {
+    // Growing by half of what there is keeps the number of slabs logarithmic.
+    add_slab(std::max({needed, kSmallestSlab, round_up(capacity_ / 2)}));
+    index = best_fit();
+  }
+  remove_free(index);
+  if (chunks_[index].bytes - needed >= kAlignment) {
+    const int32_t rest = new_chunk();
+    Chunk& chunk = chunks_[index];
+    chunks_[rest].data = chunk.data + needed;
+    chunks_[rest].bytes = chunk.bytes - needed;
+    chunks_[rest].previous = index;
+    chunks_[rest].next = chunk.next;
+    if (chunk.next >= 0) chunks_[chunk.next].previous = rest;
+    chunk.next = rest;
+    chunk.bytes = needed;
+    free_.push_back(rest);
+  }
+  Chunk& chunk = chunks_[index];
+  chunk.in_use = true;
+  chunk.requested = bytes;
+  used_ += chunk.bytes;
+  peak_ = std::max(peak_, used_);
+  if (options_.guard_bytes > 0) {
+    std::memset(chunk.data, kGuardPattern, options_.guard_bytes);
+    const size_t begin = options_.guard_bytes + bytes;
+    std::memset(chunk.data + begin, kGuardPattern, chunk.bytes - begin);
+  }
+  if (options_.poison) std::memset(chunk.data + options_.guard_bytes, 0xFF, bytes);
+  return {chunk.data + options_.guard_bytes, index};
+}
+
+std::string Heap::guard_damage(const Chunk& chunk) const {
+  if (options_.guard_bytes == 0) return "";
+  const auto intact = [](const char* begin, const char* end) {
+    return std::all_of(begin, end, [](char byte) {
+      return static_cast<unsigned char>(byte) == kGuardPattern;
+    });
+  };
+  const char* data = chunk.data + options_.guard_bytes;
+  const bool before = intact(chunk.data, data);
+  const bool after = intact(data + chunk.requested, chunk.data + chunk.bytes);
+  if (before && after) return "";
+  return fmt::format("heap {}: the bytes {} a block of {} bytes were overwritten", name_,
+                     before ? "after" : "before", chunk.requested);
+}
+
+void Heap::check_guards() const {
+  LONGSHOT_CHECK(damage_.empty(), "{}", damage_);
+  for (const Chunk& chunk : chunks_) {
+    if (!chunk.exists || !chunk.in_use) continue;
+    const std::string damage = guard_damage(chunk);
+    LONGSHOT_CHECK(damage.empty(), "{}", damage);
+  }
+}
+
+void Heap::release(Block block) {
+  LONGSHOT_CHECK(block.index >= 0 && size_t(block.index) < chunks_.size() &&
+                     chunks_[block.index].exists && chunks_[block.index].in_use,
+                 "heap {}: released a block that is not in use", name_);
+  if (damage_.empty()) damage_ = guard_damage(chunks_[block.index]);
+  used_ -= chunks_[block.index].bytes;
+  make_free(block.index);
+}
+
+// Marks a chunk free and joins it with free neighbours of the same slab.
+void Heap::make_free(int32_t index) {
+  chunks_[index].in_use = false;
+  const int32_t next = chunks_[index].next;
+  if (next >= 0 && !chunks_[next].in_use) {
+    remove_free(next);
+    chunks_[index].bytes += chunks_[next].bytes;
+    chunks_[index].next = chunks_[next].next;
+    if (chunks_[next].next >= 0) chunks_[chunks_[next].next].previous = index;
+    chunks_[next].exists = false;
+    unused_chunks_.push_back(next);
+  }
+  const int32_t previous = chunks_[index].previous;
+  if (previous >= 0 && !chunks_[previous].in_use) {
+    chunks_[previous].bytes += chunks_[index].bytes;
+    chunks_[previous].next = chunks_[index].next;
+    if (chunks_[index].next >= 0) chunks_[chunks_[index].next].previous = previous;
+    chunks_[index].exists = false;
+    unused_chunks_.push_back(index);
+    return;  // `previous` is in the free list already
+  }
+  free_.push_back(index);
+}
+
+void Heap::reserve(size_t bytes) {
+  if (capacity_ >= bytes && slabs_.size() <= 1) return;
+  LONGSHOT_CHECK(used_ == 0, "heap {}: reserve while {} bytes are in use", name_, used_);
+  for (const Slab& slab : slabs_) backend_.release(slab.data, slab.bytes);
+  const size_t target = std::max(round_up(bytes), capacity_);
+  slabs_.clear();
+  chunks_.clear();
+  unused_chunks_.clear();
+  free_.clear();
+  capacity_ = 0;
+  if (target > 0) add_slab(target);
+}
+
+void Heap::release_all() {
+  for (const Chunk& chunk : chunks_)
+    if (damage_.empty() && chunk.exists && chunk.in_use) damage_ = guard_damage(chunk);
+  used_ = 0;
+  if (slabs_.size() > 1) {
+    reserve(capacity_);
+    return;
+  }
+  chunks_.clear();
+  unused_chunks_.clear();
+  free_.clear();
+  if (!slabs_.empty()) {
+    const int32_t index = new_chunk();
+    chunks_[index].data = static_cast<char*>(slabs_[0].data);
+    chunks_[index].bytes = slabs_[0].bytes;
+    free_.push_back(index);
+  }
+}
+
+}  // namespace longshot

@@ -104,12 +104,17 @@ struct Limits {
   bool low_open = false;               // low itself is not allowed
   bool high_open = false;
   std::vector<std::string> choices;    // for strings: empty = anything
+  bool file = false;                   // for strings: a path, see file_path()
 };
 Limits at_least(double low);
 Limits above(double low);
 Limits between(double low, double high);            // both ends allowed
 Limits from_to_below(double low, double high);      // low <= x < high
 Limits one_of(std::vector<std::string> choices);
+// The string is a path: relative ones count from the folder of the config file that holds the
+// value, or from the working directory for values that come from no file. Read as an absolute
+// path; "" stays "".
+Limits file_path();
 
 // ---- field lists -----------------------------------------------------------------------------
 
@@ -127,12 +132,27 @@ class FieldVisitor {
   // A value read and checked by hand (length lists, tables inside a table). The default is what
   // is in `value`; `shape` says in words what is allowed, for help and messages.
   virtual void field(const char* key, ConfigValue& value, const char* help, const char* shape) = 0;
+  // A table inside the table, with a field list of its own: `lengths = { min = 1, max = 40 }`.
+  template <class Options>
+  void table(const char* key, Options& nested, const char* help) {
+    nested_fields(key, &nested, &visit_nested<Options>, help);
+  }
+
+ protected:
+  using Visit = void (*)(void* options, FieldVisitor&);
+  virtual void nested_fields(const char* key, void* options, Visit visit, const char* help) = 0;
+
+ private:
+  template <class Options>
+  static void visit_nested(void* options, FieldVisitor& visitor) {
+    static_cast<Options*>(options)->fields(visitor);
+  }
 };
 
 // One row of a reference table.
 struct FieldInfo {
   std::string key, type, default_value, limits, help;
-};
+};  // the keys of a nested table are dotted: "lengths.min"
 
 // `keys_known_elsewhere` maps a key that is unknown here to a hint, e.g. "belongs to encoding rope".
 struct ReadContext {

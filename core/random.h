@@ -91,6 +91,18 @@ class RandomSequence {
   double normal();                  // standard normal (Box-Muller, one value a call)
   double truncated_normal();        // standard normal conditioned on |x| <= 2, by rejection
 
+  // A uniformly random order (Fisher and Yates, from the last item down). std::shuffle would give
+  // another order with another standard library.
+  template <class T>
+  void shuffle(T* items, int64_t count) {
+    for (int64_t i = count - 1; i > 0; --i) {
+      const auto j = int64_t(below(uint64_t(i) + 1));
+      const T moved = items[i];
+      items[i] = items[j];
+      items[j] = moved;
+    }
+  }
+
  private:
   RandomKey key_;
   uint64_t next_ = 0;

@@ -1,0 +1,121 @@
+// The only file that knows toml++ (3.3 and 3.4). The library's table sorts its keys, so the order in
+// which they were written is restored from their source positions. A value's place is that of its
+// key, or its own inside a list.
+#include "core/config_toml.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <toml++/toml.h>
+
+namespace longshot {
+
+namespace {
+
+class Converter {
+ public:
+  // `fixed`: the place of every value, for text that stands in no file.
+  Converter(std::string file, const SourceLocation* fixed) : file_(std::move(file)), fixed_(fixed) {}
+
+  ConfigTable table(const toml::table& source, SourceLocation where) const {
+    struct Entry {
+      const toml::key* key;
+      const toml::node* node;
+    };
+    std::vector<Entry> entries;
+    for (auto&& [key, node] : source) entries.push_back({&key, &node});
+    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      const toml::source_position& first = a.key->source().begin;
+      const toml::source_position& second = b.key->source().begin;
+      return first.line != second.line ? first.line < second.line : first.column < second.column;
+    });
+    ConfigTable result(std::move(where));
+    for (const Entry& entry : entries)
+      result.set(std::string(entry.key->str()),
+                 value(*entry.node, place(entry.key->source().begin)));
+    return result;
+  }
+
+  ConfigValue value(const toml::node& node, SourceLocation where) const {
+    switch (node.type()) {
+      case toml::node_type::table: {
+        ConfigTable inner = table(*node.as_table(), where);
+        return ConfigValue::table(std::move(inner), std::move(where));
+      }
+      case toml::node_type::array: {
+        ConfigArray items;
+        for (const toml::node& item : *node.as_array())
+          items.push_back(value(item, place(item.source().begin)));
+        return ConfigValue::array(std::move(items), std::move(where));
+      }
+      case toml::node_type::string:
+        return ConfigValue(std::string(node.as_string()->get()), std::move(where));
+      case toml::node_type::integer:
+        return ConfigValue(int64_t(node.as_integer()->get()), std::move(where));
+      case toml::node_type::floating_point:
+        return ConfigValue(double(node.as_floating_point()->get()), std::move(where));
+      case toml::node_type::boolean:
+        return ConfigValue(bool(node.as_boolean()->get()), std::move(where));
+      default:
+        throw UsageError(where.to_string() +
+                         ": dates and times have no use here; quote the value to make it a string");
+    }
+  }
+
+  SourceLocation place(const toml::source_position& position) const {
+    if (fixed_ != nullptr) return *fixed_;
+    return {file_, int(position.line), int(position.column)};
+  }
+
+ private:
+  std::string file_;
+  const SourceLocation* fixed_;
+};
+
+}  // namespace
+
+ConfigTable parse_toml(std::string_view text, const std::string& file_name) {
+  const Converter converter(file_name, nullptr);
+  try {
+    const toml::table parsed = toml::parse(text, file_name);
+    return converter.table(parsed, {file_name, 1, 1});
+  } catch (const toml::parse_error& error) {
+    throw UsageError(fmt::format("{}: {}", converter.place(error.source().begin).to_string(),
+                                 error.description()));
+  }
+}
+
+ConfigTable parse_toml_file(const std::string& path) {
+  if (std::filesystem::is_directory(path))
+    throw UsageError(fmt::format("{}: is a folder, not a config file", path));
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || (file.peek() != std::ifstream::traits_type::eof() && !(text << file.rdbuf())))
+    throw UsageError(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  return parse_toml(text.str(), path);
+}
+
+ConfigValue parse_toml_value(std::string_view text, const SourceLocation& where) {
+  const Converter converter("", &where);
+  try {
+    const toml::table parsed = toml::parse(fmt::format("value = {}\n", text));
+    const toml::node* node = parsed.get("value");
+    const bool is_value = parsed.size() == 1 && node != nullptr && !node->is_date() &&
+                          !node->is_time() && !node->is_date_time();
+    if (is_value) return converter.value(*node, where);
+  } catch (const toml::parse_error& error) {
+    // A list, table or quoted string that does not parse is a mistake, not a word.
+    if (!text.empty() && std::strchr("[{\"'", text.front()) != nullptr)
+      throw UsageError(
+          fmt::format("{}: {} is not a valid value: {}", where.to_string(), text,
+                      error.description()));
+  }
+  return ConfigValue(std::string(text), where);
+}
+
+}  // namespace longshot

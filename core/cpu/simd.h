@@ -1,0 +1,254 @@
+// Vec<T>: one machine vector of f32 or f64, through the compilers' vector extensions (GCC 12+,
+// clang 14+; x86 and Arm alike). Width: 64 bytes with AVX-512, 32 with AVX2, 16 elsewhere.
+//
+// Sums across lanes use one fixed tree, so results never depend on optimisation. `a * b + c` is
+// contracted to a fused multiply-add where the machine has one. Intrinsics appear only where
+// compilers miss an instruction, always beside a portable path with the same value.
+// The functions exp, log, tanh, erf are in core/cpu/simd_math.h, which this header includes.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+namespace longshot::cpu {
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+
+#define LONGSHOT_INLINE inline __attribute__((always_inline))
+
+template <class T>
+struct VecTypes;
+template <>
+struct VecTypes<float> {
+  typedef float Native __attribute__((vector_size(kVectorBytes)));
+  typedef int32_t Int __attribute__((vector_size(kVectorBytes)));
+};
+template <>
+struct VecTypes<double> {
+  typedef double Native __attribute__((vector_size(kVectorBytes)));
+  typedef int64_t Int __attribute__((vector_size(kVectorBytes)));
+};
+
+template <class T>
+struct Vec {
+  static constexpr int kWidth = kVectorBytes / int(sizeof(T));
+  using Native = typename VecTypes<T>::Native;
+  using Int = typename VecTypes<T>::Int;  // integer lanes; also the type of a comparison
+
+  Native v;
+
+  Vec() = default;
+  LONGSHOT_INLINE Vec(Native native) : v(native) {}
+  LONGSHOT_INLINE Vec(T scalar) : v(scalar - Native{}) {}  // broadcast; x - 0 = x for every x
+  LONGSHOT_INLINE static Vec zero() { return Vec(Native{}); }
+
+  // Unaligned. `n` lanes are touched in the partial forms, 0 <= n; n >= kWidth is a whole vector.
+  LONGSHOT_INLINE static Vec load(const T* p) {
+    Vec r;
+    std::memcpy(&r.v, p, kVectorBytes);
+    return r;
+  }
+  LONGSHOT_INLINE void store(T* p) const { std::memcpy(p, &v, kVectorBytes); }
+  static Vec load_partial(const T* p, int64_t n);  // lanes from n on are 0
+  void store_partial(T* p, int64_t n) const;
+
+  LONGSHOT_INLINE T operator[](int lane) const { return v[lane]; }
+  LONGSHOT_INLINE Vec& operator+=(Vec o) {
+    v += o.v;
+    return *this;
+  }
+  LONGSHOT_INLINE Vec& operator-=(Vec o) {
+    v -= o.v;
+    return *this;
+  }
+  LONGSHOT_INLINE Vec& operator*=(Vec o) {
+    v *= o.v;
+    return *this;
+  }
+  friend LONGSHOT_INLINE Vec operator+(Vec a, Vec b) { return a.v + b.v; }
+  friend LONGSHOT_INLINE Vec operator-(Vec a, Vec b) { return a.v - b.v; }
+  friend LONGSHOT_INLINE Vec operator*(Vec a, Vec b) { return a.v * b.v; }
+  friend LONGSHOT_INLINE Vec operator/(Vec a, Vec b) { return a.v / b.v; }
+  friend LONGSHOT_INLINE Vec operator-(Vec a) { return -a.v; }
+  friend LONGSHOT_INLINE Int operator<(Vec a, Vec b) { return a.v < b.v; }
+  friend LONGSHOT_INLINE Int operator<=(Vec a, Vec b) { return a.v <= b.v; }
+  friend LONGSHOT_INLINE Int operator>(Vec a, Vec b) { return a.v > b.v; }
+  friend LONGSHOT_INLINE Int operator>=(Vec a, Vec b) { return a.v >= b.v; }
+  friend LONGSHOT_INLINE Int operator==(Vec a, Vec b) { return a.v == b.v; }
+};
+
+// mask ? a : b, lane by lane (mask lanes are all ones or all zeros).
+template <class T>
+LONGSHOT_INLINE Vec<T> select(typename Vec<T>::Int mask, Vec<T> a, Vec<T> b) {
+  return mask ? a.v : b.v;
+}
+
+template <class T>
+LONGSHOT_INLINE Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
+  return a.v * b.v + c.v;
+}
+
+// (Masked intrinsics with a full mask: GCC 12 warns about its unmasked ones. The code is the same.)
+// The second argument where the lanes are unordered or equal, as x86 does.
+template <class T>
+LONGSHOT_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm512_maskz_max_ps(__mmask16(-1), a.v, b.v));
+  if constexpr (sizeof(T) == 8) return Vec<T>(_mm512_maskz_max_pd(__mmask8(-1), a.v, b.v));
+#endif
+  return a.v > b.v ? a.v : b.v;
+}
+template <class T>
+LONGSHOT_INLINE Vec<T> min(Vec<T> a, Vec<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm512_maskz_min_ps(__mmask16(-1), a.v, b.v));
+  if constexpr (sizeof(T) == 8) return Vec<T>(_mm512_maskz_min_pd(__mmask8(-1), a.v, b.v));
+#endif
+  return a.v < b.v ? a.v : b.v;
+}
+
+template <class T>
+LONGSHOT_INLINE typename Vec<T>::Int bits(Vec<T> a) {
+  typename Vec<T>::Int r;
+  std::memcpy(&r, &a.v, kVectorBytes);
+  return r;
+}
+template <class T>
+LONGSHOT_INLINE Vec<T> from_bits(typename Vec<T>::Int a) {
+  Vec<T> r;
+  std::memcpy(&r.v, &a, kVectorBytes);
+  return r;
+}
+template <class T>
+LONGSHOT_INLINE Vec<T> abs(Vec<T> a) {
+  return max(a, -a);
+}
+
+template <class T>
+LONGSHOT_INLINE Vec<T> sqrt(Vec<T> a) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm512_maskz_sqrt_ps(__mmask16(-1), a.v));
+  if constexpr (sizeof(T) == 8) return Vec<T>(_mm512_maskz_sqrt_pd(__mmask8(-1), a.v));
+#endif
+  for (int i = 0; i < Vec<T>::kWidth; ++i) a.v[i] = __builtin_sqrt(a.v[i]);
+  return a;
+}
+
+template <class T>
+LONGSHOT_INLINE Vec<T> Vec<T>::load_partial(const T* p, int64_t n) {
+  if (n >= kWidth) return load(p);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Vec(_mm512_maskz_loadu_ps(__mmask16((1u << n) - 1), p));
+  if constexpr (sizeof(T) == 8) return Vec(_mm512_maskz_loadu_pd(__mmask8((1u << n) - 1), p));
+#endif
+  alignas(kVectorBytes) T lanes[kWidth] = {};
+  for (int64_t i = 0; i < n; ++i) lanes[i] = p[i];
+  return load(lanes);
+}
+template <class T>
+LONGSHOT_INLINE void Vec<T>::store_partial(T* p, int64_t n) const {
+  if (n >= kWidth) return store(p);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return _mm512_mask_storeu_ps(p, __mmask16((1u << n) - 1), v);
+  if constexpr (sizeof(T) == 8) return _mm512_mask_storeu_pd(p, __mmask8((1u << n) - 1), v);
+#endif
+  alignas(kVectorBytes) T lanes[kWidth];
+  store(lanes);
+  for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
+}
+
+// Sum and maximum of the lanes by a fixed tree of halves: lane i + lane i + W/2, and so on.
+template <class T>
+LONGSHOT_INLINE T horizontal_sum(Vec<T> a) {
+  alignas(kVectorBytes) T lanes[Vec<T>::kWidth];
+  a.store(lanes);
+  for (int step = Vec<T>::kWidth / 2; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) lanes[i] += lanes[i + step];
+  return lanes[0];
+}
+template <class T>
+LONGSHOT_INLINE T horizontal_max(Vec<T> a) {
+  alignas(kVectorBytes) T lanes[Vec<T>::kWidth];
+  a.store(lanes);
+  for (int step = Vec<T>::kWidth / 2; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i)
+      lanes[i] = lanes[i] > lanes[i + step] ? lanes[i] : lanes[i + step];
+  return lanes[0];
+}
+
+// base[index[0]], base[index[1]], ...
+template <class T>
+LONGSHOT_INLINE Vec<T> gather(const T* base, const int32_t* index) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return Vec<T>(_mm512_mask_i32gather_ps(_mm512_setzero_ps(), __mmask16(-1),
+                                           _mm512_loadu_si512(index), base, 4));
+#endif
+  alignas(kVectorBytes) T lanes[Vec<T>::kWidth];
+  for (int i = 0; i < Vec<T>::kWidth; ++i) lanes[i] = base[index[i]];
+  return Vec<T>::load(lanes);
+}
+
+namespace detail {
+template <class T, int offset, size_t... I>
+LONGSHOT_INLINE Vec<T> interleave(Vec<T> a, Vec<T> b, std::index_sequence<I...>) {
+  constexpr int kWidth = Vec<T>::kWidth;
+  return Vec<T>(__builtin_shufflevector(
+      a.v, b.v, (int(I) % 2 ? kWidth + offset + int(I) / 2 : offset + int(I) / 2)...));
+}
+template <class T, size_t... I>
+LONGSHOT_INLINE Vec<T> reverse(Vec<T> a, std::index_sequence<I...>) {
+  return Vec<T>(__builtin_shufflevector(a.v, a.v, (Vec<T>::kWidth - 1 - int(I))...));
+}
+}  // namespace detail
+
+// a0 b0 a1 b1 ... of the lower (upper) halves.
+template <class T>
+LONGSHOT_INLINE Vec<T> interleave_low(Vec<T> a, Vec<T> b) {
+  return detail::interleave<T, 0>(a, b, std::make_index_sequence<size_t(Vec<T>::kWidth)>{});
+}
+template <class T>
+LONGSHOT_INLINE Vec<T> interleave_high(Vec<T> a, Vec<T> b) {
+  return detail::interleave<T, Vec<T>::kWidth / 2>(
+      a, b, std::make_index_sequence<size_t(Vec<T>::kWidth)>{});
+}
+template <class T>
+LONGSHOT_INLINE Vec<T> reverse(Vec<T> a) {
+  return detail::reverse<T>(a, std::make_index_sequence<size_t(Vec<T>::kWidth)>{});
+}
+
+// out[c * ld_out + r] = in[r * ld_in + c] for r < rows, c < columns; both at most kWidth. Whole
+// vectors are written: lanes r >= rows of an output row become 0.
+template <class T>
+inline void transpose_tile(const T* in, int64_t ld_in, int64_t rows, int64_t columns, T* out,
+                           int64_t ld_out) {
+  constexpr int kWidth = Vec<T>::kWidth;
+  // log2(W) perfect shuffles of rows i and i + W/2 are a transposition.
+  Vec<T> a[kWidth], b[kWidth];
+  for (int r = 0; r < kWidth; ++r)
+    a[r] = r < rows ? Vec<T>::load_partial(in + r * ld_in, columns) : Vec<T>::zero();
+  for (int size = kWidth; size > 1; size /= 2) {
+    for (int i = 0; i < kWidth / 2; ++i) {
+      b[2 * i] = interleave_low(a[i], a[i + kWidth / 2]);
+      b[2 * i + 1] = interleave_high(a[i], a[i + kWidth / 2]);
+    }
+    for (int i = 0; i < kWidth; ++i) a[i] = b[i];
+  }
+  for (int c = 0; c < columns; ++c) a[c].store(out + c * ld_out);
+}
+
+}  // namespace longshot::cpu
+
+#include "core/cpu/simd_math.h"

@@ -1,0 +1,142 @@
+#include "data/batcher.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace longshot {
+
+void LengthOptions::fields(FieldVisitor& visit) {
+  visit.field("min", min, "shortest training length", at_least(1));
+  visit.field("max", max, "longest training length", at_least(1));
+  visit.field("draw", draw, "one length a batch, or one a sequence with padding",
+              one_of({"batch", "sequence"}));
+  visit.field("curriculum_start", curriculum_start,
+              "longest length at step 0 when curriculum_steps > 0 (0: min)", at_least(0));
+  visit.field("curriculum_steps", curriculum_steps,
+              "steps over which the longest length grows linearly to max (0: no curriculum)",
+              at_least(0));
+}
+
+void LengthOptions::check(const Task& task) const {
+  if (min > max)
+    throw UsageError(fmt::format("train.lengths: min = {} is greater than max = {}", min, max));
+  if (min < task.min_length() || max > task.max_length())
+    throw UsageError(fmt::format("train.lengths: {} to {}, but this task makes lengths {} to {}",
+                                 min, max, task.min_length(), task.max_length()));
+  if (curriculum_start != 0 && (curriculum_start < min || curriculum_start > max))
+    throw UsageError(fmt::format("train.lengths: curriculum_start = {} is outside min = {} to max = {}",
+                                 curriculum_start, min, max));
+  if (curriculum_start != 0 && curriculum_steps == 0)
+    throw UsageError("train.lengths: curriculum_start is set but curriculum_steps is 0");
+}
+
+int64_t LengthOptions::largest_at(uint64_t step) const {
+  if (step >= uint64_t(curriculum_steps)) return max;
+  const int64_t start = curriculum_start == 0 ? min : curriculum_start;
+  return start + int64_t(double(max - start) * double(step) / double(curriculum_steps));
+}
+
+Batcher::Batcher(const Task& task) : task_(task), spec_(task.spec()) {}
+
+void Batcher::training(uint64_t seed, uint64_t step, const LengthOptions& lengths,
+                       int64_t step_rows, int64_t first_row, int64_t rows, Batch& out) {
+  LONGSHOT_CHECK(rows >= 1 && first_row >= 0 && first_row + rows <= step_rows,
+                 "training batch: rows {} to {} of a step of {} rows", first_row, first_row + rows,
+                 step_rows);
+  const int64_t largest = lengths.largest_at(step);
+  const bool per_sequence = lengths.draw == "sequence";
+  examples_.resize(std::max(examples_.size(), size_t(rows)));
+  out.task_lengths.resize(size_t(rows));
+
+  // Streams of the lengths purpose: 0 for one length a batch, 1 + row for one a sequence.
+  ExampleKey key;
+  key.seed = seed;
+  key.split = Split::train;
+  const auto draw = [&](uint32_t stream) {
+    RandomSequence random({seed, RandomPurpose::lengths, stream, uint32_t(step)});
+    return task_.draw_length(random, lengths.min, largest);
+  };
+  if (!per_sequence) key.length = draw(0);
+  out.first_index = step * uint64_t(step_rows) + uint64_t(first_row);
+  for (int64_t row = 0; row < rows; ++row) {
+    if (per_sequence) key.length = draw(uint32_t(1 + first_row + row));
+    key.index = out.first_index + uint64_t(row);
+    out.task_lengths[size_t(row)] = key.length;
+    task_.example(key, examples_[size_t(row)]);
+  }
+  assemble(rows, out);
+}
+
+void Batcher::evaluation(uint64_t seed, Split split, int64_t length, int64_t view, uint64_t first,
+                         int64_t rows, Batch& out) {
+  LONGSHOT_CHECK(rows >= 1, "evaluation batch: {} rows", rows);
+  LONGSHOT_CHECK(view >= 0 && view < task_.views(), "evaluation batch: view {} of {}", view,
+                 task_.views());
+  const int64_t count = task_.count(split, length, view);
+  LONGSHOT_CHECK(first + uint64_t(rows) <= uint64_t(count),
+                 "evaluation batch: examples {} to {}, but the {} split holds {} of length {}",
+                 first, first + uint64_t(rows), name_of(split), count, length);
+  examples_.resize(std::max(examples_.size(), size_t(rows)));
+  out.task_lengths.assign(size_t(rows), length);
+  out.first_index = first;
+  for (int64_t row = 0; row < rows; ++row)
+    task_.example({seed, split, length, first + uint64_t(row), view}, examples_[size_t(row)]);
+  assemble(rows, out);
+}
+
+// Lays examples_[0 .. rows) out as a batch.
+void Batcher::assemble(int64_t rows, Batch& out) {
+  const bool placeholders = spec_.output == Output::placeholders;
+  const bool pooled = spec_.output == Output::first_token || spec_.output == Output::mean;
+
+  // Real lengths, and the span of positions that hold any row's predictions.
+  out.rows = rows;
+  out.length = 0;
+  out.lengths.resize(size_t(rows));
+  int64_t begin = INT64_MAX, end = 0, shortest = INT64_MAX;
+  for (int64_t row = 0; row < rows; ++row) {
+    const Example& example = examples_[size_t(row)];
+    const int64_t predictions = int64_t(example.target.size());
+    const int64_t real = int64_t(example.input.size()) + (placeholders ? predictions : 0);
+    LONGSHOT_CHECK(real >= 1 && predictions >= 1 && example.scored.size() == example.target.size(),
+                   "example of length {}: {} tokens, {} targets, {} score marks",
+                   out.task_lengths[size_t(row)], real, predictions, example.scored.size());
+    LONGSHOT_CHECK(pooled ? predictions == 1 : predictions <= real,
+                   "example of length {}: {} targets for {} tokens ({} output)",
+                   out.task_lengths[size_t(row)], predictions, real, name_of(spec_.output));
+    out.lengths[size_t(row)] = int32_t(real);
+    out.length = std::max(out.length, real);
+    shortest = std::min(shortest, real);
+    begin = std::min(begin, pooled ? 0 : real - predictions);
+    end = std::max(end, pooled ? 1 : real);
+  }
+  out.padded = shortest < out.length;
+  out.output_begin = begin;
+  out.outputs = end - begin;
+
+  out.tokens.assign(size_t(rows * out.length), int32_t(spec_.padding_token));
+  out.targets.assign(size_t(rows * out.outputs), -1);
+  out.scored.assign(size_t(rows * out.outputs), 0);
+  out.target_count = out.scored_count = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    const Example& example = examples_[size_t(row)];
+    const int64_t predictions = int64_t(example.target.size());
+    int32_t* tokens = out.tokens.data() + row * out.length;
+    std::copy(example.input.begin(), example.input.end(), tokens);
+    if (placeholders)
+      std::fill_n(tokens + example.input.size(), predictions, int32_t(spec_.placeholder_token));
+    const int64_t offset =
+        row * out.outputs + (pooled ? 0 : out.lengths[size_t(row)] - predictions - begin);
+    for (int64_t k = 0; k < predictions; ++k) {
+      const int32_t target = example.target[size_t(k)];
+      const bool scored = target >= 0 && example.scored[size_t(k)] != 0;
+      out.targets[size_t(offset + k)] = target;
+      out.scored[size_t(offset + k)] = scored;
+      out.target_count += target >= 0;
+      out.scored_count += scored;
+    }
+  }
+}
+
+}  // namespace longshot

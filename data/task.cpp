@@ -1,0 +1,72 @@
+#include "data/task.h"
+
+#include "core/error.h"
+
+namespace longshot {
+
+const char* name_of(Split split) {
+  switch (split) {
+    case Split::train: return "train";
+    case Split::validation: return "validation";
+    case Split::test: return "test";
+  }
+  return "?";
+}
+
+const char* name_of(Output output) {
+  switch (output) {
+    case Output::placeholders: return "placeholders";
+    case Output::per_token: return "per_token";
+    case Output::first_token: return "first_token";
+    case Output::mean: return "mean";
+  }
+  return "?";
+}
+
+int64_t Task::model_length(int64_t length) const {
+  const int64_t input = input_length(length);
+  return spec().output == Output::placeholders ? input + output_length(length) : input;
+}
+
+int64_t Task::draw_length(RandomSequence& random, int64_t low, int64_t high) const {
+  return random.between(low, high);
+}
+
+std::vector<LengthShare> Task::in_range(Split, int64_t low, int64_t high, int64_t samples) const {
+  LONGSHOT_CHECK(low <= high && samples >= 0, "in-range plan: lengths {} to {}, {} samples", low,
+                 high, samples);
+  // Sample i of S gets length low + floor((2 i + 1) K / (2 S)): the uniform distribution's
+  // quantiles at the middles of S equal pieces.
+  const int64_t range = high - low + 1;
+  std::vector<LengthShare> plan;
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t length = low + (2 * i + 1) * range / (2 * samples);
+    if (plan.empty() || plan.back().length != length) plan.push_back({length, 0});
+    ++plan.back().samples;
+  }
+  return plan;
+}
+
+RandomSequence example_random(const ExampleKey& key) {
+  LONGSHOT_CHECK(key.length >= 0 && key.length < (int64_t(1) << 22),
+                 "example: length {} is outside 0 to 4194303", key.length);
+  // RandomKey has 24 bits for the stream and 32 for the step. Two for the split and 22 for the
+  // length keep streams of one seed apart for certain; an index beyond 32 bits moves the seed.
+  const uint32_t stream = uint32_t(key.split) << 22 | uint32_t(key.length);
+  const uint64_t seed = key.seed + (key.index >> 32) * 0x9E3779B97F4A7C15ull;
+  return RandomSequence({seed, RandomPurpose::data, stream, uint32_t(key.index)});
+}
+
+std::unique_ptr<Task> make_task(const std::string& type, const ConfigTable& table) {
+  const Registry<Task>& registry = Registry<Task>::instance();
+  SourceLocation where = table.where();
+  if (const ConfigValue* value = table.find("type")) where = value->where();
+  const auto& entry = registry.get(type, "task", where);
+  ReadContext context;
+  context.section = "task";
+  context.keys_known_elsewhere = registry.foreign_keys(type, "task");
+  context.ignore = {"type"};
+  return entry.create(table, context);
+}
+
+}  // namespace longshot

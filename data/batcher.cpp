@@ -6,37 +6,6 @@
 
 namespace longshot {
 
-void LengthOptions::fields(FieldVisitor& visit) {
-  visit.field("min", min, "shortest training length", at_least(1));
-  visit.field("max", max, "longest training length", at_least(1));
-  visit.field("draw", draw, "one length a batch, or one a sequence with padding",
-              one_of({"batch", "sequence"}));
-  visit.field("curriculum_start", curriculum_start,
-              "longest length at step 0 when curriculum_steps > 0 (0: min)", at_least(0));
-  visit.field("curriculum_steps", curriculum_steps,
-              "steps over which the longest length grows linearly to max (0: no curriculum)",
-              at_least(0));
-}
-
-void LengthOptions::check(const Task& task) const {
-  if (min > max)
-    throw UsageError(fmt::format("train.lengths: min = {} is greater than max = {}", min, max));
-  if (min < task.min_length() || max > task.max_length())
-    throw UsageError(fmt::format("train.lengths: {} to {}, but this task makes lengths {} to {}",
-                                 min, max, task.min_length(), task.max_length()));
-  if (curriculum_start != 0 && (curriculum_start < min || curriculum_start > max))
-    throw UsageError(fmt::format("train.lengths: curriculum_start = {} is outside min = {} to max = {}",
-                                 curriculum_start, min, max));
-  if (curriculum_start != 0 && curriculum_steps == 0)
-    throw UsageError("train.lengths: curriculum_start is set but curriculum_steps is 0");
-}
-
-int64_t LengthOptions::largest_at(uint64_t step) const {
-  if (step >= uint64_t(curriculum_steps)) return max;
-  const int64_t start = curriculum_start == 0 ? min : curriculum_start;
-  return start + int64_t(double(max - start) * double(step) / double(curriculum_steps));
-}
-
 Batcher::Batcher(const Task& task) : task_(task), spec_(task.spec()) {}
 
 void Batcher::training(uint64_t seed, uint64_t step, const LengthOptions& lengths,
@@ -44,7 +13,7 @@ void Batcher::training(uint64_t seed, uint64_t step, const LengthOptions& length
   LONGSHOT_CHECK(rows >= 1 && first_row >= 0 && first_row + rows <= step_rows,
                  "training batch: rows {} to {} of a step of {} rows", first_row, first_row + rows,
                  step_rows);
-  const int64_t largest = lengths.largest_at(step);
+  const int64_t low = lengths.low(), high = lengths.high_at(step);
   const bool per_sequence = lengths.draw == "sequence";
   examples_.resize(std::max(examples_.size(), size_t(rows)));
   out.task_lengths.resize(size_t(rows));
@@ -55,7 +24,7 @@ void Batcher::training(uint64_t seed, uint64_t step, const LengthOptions& length
   key.split = Split::train;
   const auto draw = [&](uint32_t stream) {
     RandomSequence random({seed, RandomPurpose::lengths, stream, uint32_t(step)});
-    return task_.draw_length(random, lengths.min, largest);
+    return task_.draw_length(random, low, high);
   };
   if (!per_sequence) key.length = draw(0);
   out.first_index = step * uint64_t(step_rows) + uint64_t(first_row);
@@ -68,12 +37,10 @@ void Batcher::training(uint64_t seed, uint64_t step, const LengthOptions& length
   assemble(rows, out);
 }
 
-void Batcher::evaluation(uint64_t seed, Split split, int64_t length, int64_t view, uint64_t first,
+void Batcher::evaluation(uint64_t seed, Split split, int64_t length, int64_t stride, uint64_t first,
                          int64_t rows, Batch& out) {
   LONGSHOT_CHECK(rows >= 1, "evaluation batch: {} rows", rows);
-  LONGSHOT_CHECK(view >= 0 && view < task_.views(), "evaluation batch: view {} of {}", view,
-                 task_.views());
-  const int64_t count = task_.count(split, length, view);
+  const int64_t count = task_.count(split, length, stride);
   LONGSHOT_CHECK(first + uint64_t(rows) <= uint64_t(count),
                  "evaluation batch: examples {} to {}, but the {} split holds {} of length {}",
                  first, first + uint64_t(rows), name_of(split), count, length);
@@ -81,7 +48,7 @@ void Batcher::evaluation(uint64_t seed, Split split, int64_t length, int64_t vie
   out.task_lengths.assign(size_t(rows), length);
   out.first_index = first;
   for (int64_t row = 0; row < rows; ++row)
-    task_.example({seed, split, length, first + uint64_t(row), view}, examples_[size_t(row)]);
+    task_.example({seed, split, length, first + uint64_t(row), stride}, examples_[size_t(row)]);
   assemble(rows, out);
 }
 

@@ -45,6 +45,7 @@ struct TaskSpec {
   Output output = Output::placeholders;
   bool causal = false;          // targets are later inputs: only a causal model may be trained on it
   bool bytes = false;           // a target is a byte: perplexity and bits per byte are meaningful
+  bool windowed = false;        // evaluation slides a window over one text; a stride has a meaning
   bool exact_match = false;     // the headline score is the whole sequence right, not each token
   double chance = 0;            // per-token accuracy of guessing
   std::string chance_reason;    // how it is computed, in words
@@ -53,14 +54,14 @@ struct TaskSpec {
   std::string output_symbols;   //   special tokens beyond the string's end have none
 };
 
-// Names one example. `view` picks one of the task's ways to cut the same data for evaluation
-// (Task::views); it never enters a random draw.
+// Names one example. `stride` is for windowed tasks (TaskSpec::windowed) in evaluation: how far
+// consecutive windows are apart, 0 for the whole length; it never enters a random draw.
 struct ExampleKey {
   uint64_t seed = 0;
   Split split = Split::train;
   int64_t length = 1;
   uint64_t index = 0;
-  int64_t view = 0;
+  int64_t stride = 0;
 };
 
 // One example. `target[k]` is the class wanted of prediction k, -1 where there is no loss.
@@ -106,18 +107,15 @@ class Task {
   virtual int64_t min_length() const { return 1; }
   virtual int64_t max_length() const { return kUnlimited; }
 
-  // Data from files is finite: how many examples of exactly this length a split holds, in this view.
-  // Index i then means example i of those, and an evaluation goes through min(samples, count).
-  // Generated tasks have kUnlimited.
-  virtual int64_t count(Split, int64_t /*length*/, int64_t /*view*/ = 0) const { return kUnlimited; }
+  // Data from files is finite: how many examples of exactly this length a split holds (windows of
+  // this length and stride, for windowed tasks). Index i then means example i of those, and an
+  // evaluation goes through min(samples, count). Generated tasks have kUnlimited.
+  virtual int64_t count(Split, int64_t /*length*/, int64_t /*stride*/ = 0) const {
+    return kUnlimited;
+  }
   // The lengths that occur, ascending, for data whose sequences have lengths of their own; empty
   // for tasks that make any length.
   virtual std::vector<int64_t> lengths(Split) const { return {}; }
-
-  // Several ways to go through the same evaluation data, each scored by itself ("nonoverlapping",
-  // "sliding_64"). Most tasks have one, named "".
-  virtual int64_t views() const { return 1; }
-  virtual std::string view_name(int64_t) const { return ""; }
 
   // The training distribution of lengths in [low, high]: uniform, unless the data decides.
   virtual int64_t draw_length(RandomSequence& random, int64_t low, int64_t high) const;

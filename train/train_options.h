@@ -4,30 +4,9 @@
 #include <string>
 
 #include "core/config.h"
+#include "data/length_options.h"
 
 namespace longshot {
-
-// `lengths = { min = 1, max = 40, draw = "batch" }`
-struct LengthOptions {
-  int64_t min = 1;
-  int64_t max = 40;
-  std::string draw = "batch";
-  int64_t length = 0;
-  std::string curriculum = "none";
-  int64_t curriculum_steps = 0;
-
-  void fields(FieldVisitor& visit) {
-    visit.field("min", min, "shortest training length", at_least(1));
-    visit.field("max", max, "longest training length", at_least(1));
-    visit.field("draw", draw, "one length a batch (no padding), one a sequence (padded), or always "
-                "`length`", one_of({"batch", "sequence", "fixed"}));
-    visit.field("length", length, "the length for draw = \"fixed\"; 0: max", at_least(0));
-    visit.field("curriculum", curriculum, "linear: the longest length grows from min to max",
-                one_of({"none", "linear"}));
-    visit.field("curriculum_steps", curriculum_steps,
-                "steps until the curriculum reaches max; 0: half of the training", at_least(0));
-  }
-};
 
 struct TrainOptions {
   int64_t steps = 10000;

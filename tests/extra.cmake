@@ -1,0 +1,29 @@
+# The CUDA backend for tests: the same .cu files compiled as C++ against the emulator in
+# tests/support/cuda_emulator, which stands first on the include path. Needs no nvcc.
+set(emulator_folder ${CMAKE_CURRENT_SOURCE_DIR}/support/cuda_emulator)
+file(GLOB emulator_sources CONFIGURE_DEPENDS ${emulator_folder}/*.cpp)
+file(GLOB emulated_kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*.cu)
+list(FILTER emulated_kernels EXCLUDE REGEX "/module\\.cu$")
+set_source_files_properties(${emulated_kernels} PROPERTIES LANGUAGE CXX)
+
+add_library(longshot_emulated_cuda OBJECT EXCLUDE_FROM_ALL ${emulator_sources} ${emulated_kernels})
+target_link_libraries(longshot_emulated_cuda PRIVATE longshot_flags)
+target_include_directories(longshot_emulated_cuda BEFORE PRIVATE ${emulator_folder})
+# Lanes of a block read and write through pointers that the compiler must not assume unaliased
+# across a context switch; calls to the scheduler are opaque, so plain -O2 is enough and compiles
+# faster than the product's -O3.
+target_compile_options(longshot_emulated_cuda PRIVATE -O2)
+
+# Every test program may run on the emulated device.
+foreach(folder core nn train cuda)
+  if(TARGET test_${folder})
+    target_sources(test_${folder} PRIVATE $<TARGET_OBJECTS:longshot_emulated_cuda>)
+  endif()
+endforeach()
+if(TARGET test_cuda)
+  target_include_directories(test_cuda BEFORE PRIVATE ${emulator_folder})
+  foreach(order reverse random)
+    add_test(NAME cuda_${order} COMMAND test_cuda)
+    set_tests_properties(cuda_${order} PROPERTIES ENVIRONMENT "LONGSHOT_EMULATOR_ORDER=${order}")
+  endforeach()
+endif()

@@ -1,0 +1,325 @@
+#include "core/cpu/gemm.h"
+
+#include <algorithm>
+
+#include "core/cpu/gemm_epilogue.h"
+#include "core/cpu/scratch.h"
+#include "core/cpu/tile.h"
+#include "core/parallel.h"
+
+namespace longshot::cpu {
+namespace {
+
+constexpr int64_t kInnerBlock = 256;       // inner extent of one pass over a tile
+constexpr int64_t kColumnBlock = 512;      // columns of one task: its part of packed B stays in L2
+constexpr int64_t kTilesPerTask = 8;       // row tiles of one task
+constexpr int64_t kPackedLimit = 8 << 20;  // bytes of packed B at a time
+constexpr int64_t kPrivatePackedLimit = 1 << 19;  // the same when one thread works alone
+
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+template <class T>
+struct Product {
+  int64_t rows, columns, inner;
+  bool transpose_a, transpose_b;
+  const T* a;
+  const T* b;
+  T* c;
+  int64_t lda, ldb, ldc;
+  T alpha;
+  bool accumulate;
+  Epilogue<T> epilogue;
+
+  const T* a_at(int64_t row, int64_t k) const {
+    return transpose_a ? a + k * lda + row : a + row * lda + k;
+  }
+  const T* b_at(int64_t k, int64_t column) const {
+    return transpose_b ? b + column * ldb + k : b + k * ldb + column;
+  }
+};
+
+// Panels of packed B: two vectors wide, the last one if one vector is enough for what is left.
+template <class T>
+struct Panels {
+  static constexpr int64_t kPanel = 2 * Vec<T>::kWidth;
+  int64_t columns, inner;
+  int64_t count() const { return divide_up(columns, kPanel); }
+  int64_t vectors(int64_t panel) const { return columns - panel * kPanel > Vec<T>::kWidth ? 2 : 1; }
+  int64_t offset(int64_t panel) const { return panel * kPanel * inner; }
+  int64_t elements() const { return count() * kPanel * inner; }
+};
+
+// Rows k0.. of op(b), the columns of one panel, to packed[k][vectors * W]; missing columns are 0.
+template <class T>
+void pack_panel(const Product<T>& p, const Panels<T>& panels, int64_t panel, int64_t k0,
+                T* packed) {
+  constexpr int64_t kWidth = Vec<T>::kWidth;
+  const int64_t vectors = panels.vectors(panel), ld = vectors * kWidth;
+  packed += panels.offset(panel);
+  for (int64_t v = 0; v < vectors; ++v) {
+    const int64_t column = panel * Panels<T>::kPanel + v * kWidth;
+    const int64_t valid = std::min(kWidth, p.columns - column);
+    T* out = packed + v * kWidth;
+    if (p.transpose_b) {
+      for (int64_t k = 0; k < panels.inner; k += kWidth)
+        transpose_tile(p.b_at(k0 + k, column), p.ldb, valid, std::min(kWidth, panels.inner - k),
+                       out + k * ld, ld);
+    } else if (valid == kWidth) {
+      for (int64_t k = 0; k < panels.inner; ++k)
+        Vec<T>::load(p.b_at(k0 + k, column)).store(out + k * ld);
+    } else {
+      for (int64_t k = 0; k < panels.inner; ++k)
+        Vec<T>::load_partial(p.b_at(k0 + k, column), valid).store(out + k * ld);
+    }
+  }
+}
+
+// One task's part of A for one pass, tile by tile: in place, or copied to where neighbours do not
+// collide in the cache. Tile t begins at tile(t).
+template <class T>
+class RowBlock {
+ public:
+  RowBlock(const Product<T>& p, int64_t first_row, int64_t rows, ScratchScope& scratch)
+      : p_(p),
+        first_(first_row),
+        rows_(rows),
+        tiles_(divide_up(rows, tile_rows(2))),
+        // 14 rows a multiple of 4 KiB apart fall into the same sets of a first-level cache.
+        packs_(p.transpose_a || (p.lda * int64_t(sizeof(T))) % 4096 == 0) {
+    if (packs_) buffer_ = scratch.allocate<T>(tiles_ * kMaxTileRows * kStride + Vec<T>::kWidth);
+  }
+  int64_t tiles() const { return tiles_; }
+  int64_t row(int64_t tile) const { return first_ + rows_ * tile / tiles_; }
+  int64_t height(int64_t tile) const { return row(tile + 1) - row(tile); }
+
+  void select(int64_t k0, int64_t inner) {
+    k0_ = k0;
+    if (!packs_) return;
+    if (p_.transpose_a) {  // to [k][height]
+      for (int64_t k = 0; k < inner; ++k)
+        for (int64_t t = 0; t < tiles_; ++t) {
+          const int64_t n = height(t);
+          const T* from = p_.a_at(row(t), k0 + k);
+          T* to = packed(t) + k * n;
+          for (int64_t r = 0; r < n; r += Vec<T>::kWidth)
+            Vec<T>::load_partial(from + r, n - r).store_partial(to + r, n - r);
+        }
+      return;
+    }
+    for (int64_t t = 0; t < tiles_; ++t)  // to [height][kStride]
+      for (int64_t r = 0; r < height(t); ++r) {
+        const T* from = p_.a_at(row(t) + r, k0);
+        T* to = packed(t) + r * kStride;
+        for (int64_t k = 0; k < inner; k += Vec<T>::kWidth)
+          Vec<T>::load_partial(from + k, inner - k).store_partial(to + k, inner - k);
+      }
+  }
+  const T* tile(int64_t t) const { return packs_ ? packed(t) : p_.a_at(row(t), k0_); }
+  int64_t leading(int64_t t) const {
+    return !packs_ ? p_.lda : p_.transpose_a ? height(t) : kStride;
+  }
+
+ private:
+  static constexpr int64_t kStride = kInnerBlock + Vec<T>::kWidth;
+  T* packed(int64_t t) const { return buffer_ + t * kMaxTileRows * kStride; }
+
+  const Product<T>& p_;
+  int64_t first_, rows_, tiles_;
+  bool packs_;
+  T* buffer_ = nullptr;
+  int64_t k0_ = 0;
+};
+
+// Rows x panels of c for the inner range [k0, k0 + panels.inner), whose B is in `packed`.
+template <class T>
+void multiply_block(const Product<T>& p, const Panels<T>& panels, const T* packed, int64_t k0,
+                    int64_t first_row, int64_t rows, int64_t first_panel, int64_t last_panel) {
+  ScratchScope scratch;
+  RowBlock<T> block(p, first_row, rows, scratch);
+  const int64_t blocks = std::max<int64_t>(1, divide_up(panels.inner, kInnerBlock));
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t begin = panels.inner * i / blocks, end = panels.inner * (i + 1) / blocks;
+    block.select(k0 + begin, end - begin);
+    const bool accumulate = p.accumulate || k0 + begin > 0;
+    const bool last = k0 + end == p.inner;
+    for (int64_t t = 0; t < block.tiles(); ++t) {
+      const int64_t row = block.row(t), height = block.height(t);
+      for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+        const int64_t vectors = panels.vectors(panel), ld = vectors * Vec<T>::kWidth;
+        const int64_t column = panel * Panels<T>::kPanel;
+        tile_kernel<T>(height, vectors, p.transpose_a)(
+            end - begin, block.tile(t), block.leading(t),
+            packed + panels.offset(panel) + begin * ld, ld, p.c + row * p.ldc + column, p.ldc,
+            p.alpha, accumulate, std::min(ld, p.columns - column));
+      }
+      if (last) {
+        const int64_t column = first_panel * Panels<T>::kPanel;
+        finish(p.epilogue, p.c, p.ldc, row, column, height,
+               std::min(last_panel * Panels<T>::kPanel, p.columns) - column);
+      }
+    }
+  }
+}
+
+template <class T>
+void multiply(const Product<T>& p, bool parallel) {
+  const int64_t limit = (parallel ? kPackedLimit : kPrivatePackedLimit) / int64_t(sizeof(T));
+  const int64_t padded = divide_up(p.columns, Panels<T>::kPanel) * Panels<T>::kPanel;
+  const int64_t chunk = std::max<int64_t>(1, limit / padded / kInnerBlock) * kInnerBlock;
+  const int64_t chunks = std::max<int64_t>(1, divide_up(p.inner, chunk));
+
+  const int64_t panel_count = divide_up(p.columns, Panels<T>::kPanel);
+  const int64_t row_tiles = divide_up(p.rows, tile_rows(2));
+  int64_t column_blocks = divide_up(p.columns, kColumnBlock);
+  if (row_tiles * column_blocks < 24)  // few tasks: cut finer for balance
+    column_blocks = std::min(panel_count, divide_up(24, row_tiles));
+  const int64_t tiles_per_task =
+      std::clamp<int64_t>(row_tiles * column_blocks / 64, 1, kTilesPerTask);
+  const int64_t row_blocks = divide_up(row_tiles, tiles_per_task);
+  // Below about 50 us of work a barrier costs more than a second thread brings.
+  const bool threaded = parallel && p.rows * p.columns * std::max<int64_t>(p.inner, 8) > (1 << 21);
+
+  for (int64_t i = 0; i < chunks; ++i) {
+    ScratchScope scratch;
+    const int64_t k0 = p.inner * i / chunks;
+    const Panels<T> panels{p.columns, p.inner * (i + 1) / chunks - k0};
+    T* packed = scratch.allocate<T>(panels.elements());
+    parallel_for(
+        panel_count, [&](int64_t panel) { pack_panel(p, panels, panel, k0, packed); },
+        threaded && panels.elements() > 65536);
+    parallel_for(
+        row_blocks * column_blocks,
+        [&](int64_t task) {
+          const int64_t row_block = task / column_blocks, column_block = task % column_blocks;
+          const int64_t first = p.rows * row_block / row_blocks;
+          const int64_t last = p.rows * (row_block + 1) / row_blocks;
+          multiply_block(p, panels, packed, k0, first, last - first,
+                         panel_count * column_block / column_blocks,
+                         panel_count * (column_block + 1) / column_blocks);
+        },
+        threaded);
+  }
+}
+
+// Long inner dimension, small result: pieces of the inner dimension, each alone on a thread.
+template <class T>
+bool splits_inner(const Product<T>& p) {
+  return p.inner >= 1024 && p.rows * p.columns <= (1 << 17) &&
+         p.inner >= 4 * std::min(p.rows, p.columns);
+}
+
+template <class T>
+void multiply_in_pieces(const Product<T>& p) {
+  const int64_t pieces = std::clamp<int64_t>(p.inner / 512, 2, 12);
+  const int64_t size = p.rows * p.columns;
+  ScratchScope scratch;
+  T* partial = scratch.allocate<T>(pieces * size);
+  parallel_for(pieces, [&](int64_t piece) {
+    const int64_t k0 = p.inner * piece / pieces, k1 = p.inner * (piece + 1) / pieces;
+    Product<T> part = p;
+    part.a = p.a_at(0, k0);
+    part.b = p.b_at(k0, 0);
+    part.inner = k1 - k0;
+    part.c = partial + piece * size;
+    part.ldc = p.columns;
+    part.accumulate = false;
+    part.epilogue = {};
+    multiply(part, false);
+  });
+  const int64_t stripes = std::min<int64_t>(p.rows, 32);
+  parallel_for(stripes, [&](int64_t stripe) {
+    const int64_t first = p.rows * stripe / stripes, last = p.rows * (stripe + 1) / stripes;
+    for (int64_t r = first; r < last; ++r)
+      for (int64_t j = 0; j < p.columns; j += Vec<T>::kWidth) {
+        const int64_t valid = p.columns - j;
+        const T* from = partial + r * p.columns + j;
+        T* out = p.c + r * p.ldc + j;
+        Vec<T> sum = p.accumulate ? Vec<T>::load_partial(out, valid) : Vec<T>::zero();
+        for (int64_t piece = 0; piece < pieces; ++piece)
+          sum += Vec<T>::load_partial(from + piece * size, valid);
+        sum.store_partial(out, valid);
+      }
+    finish(p.epilogue, p.c, p.ldc, first, 0, last - first, p.columns);
+  });
+}
+
+template <class T>
+void run(const GemmArgs& args) {
+  Product<T> p{
+      args.rows,
+      args.columns,
+      args.inner,
+      args.transpose_a,
+      args.transpose_b,
+      static_cast<const T*>(args.a),
+      static_cast<const T*>(args.b),
+      static_cast<T*>(args.c),
+      args.lda,
+      args.ldb,
+      args.ldc,
+      T(args.alpha),
+      args.accumulate,
+      {static_cast<const T*>(args.bias), args.activation, static_cast<T*>(args.pre_activation)}};
+  int64_t batch = args.batch;
+  // Matrices that share B and lie one after the other are one taller matrix.
+  if (batch > 1 && args.stride_b == 0 && !args.transpose_a && args.stride_a == p.rows * p.lda &&
+      args.stride_c == p.rows * p.ldc) {
+    p.rows *= batch;
+    batch = 1;
+  }
+  const auto matrix = [&](int64_t i) {
+    Product<T> one = p;
+    one.a += i * args.stride_a;
+    one.b += i * args.stride_b;
+    one.c += i * args.stride_c;
+    if (one.epilogue.pre_activation != nullptr) one.epilogue.pre_activation += i * args.stride_c;
+    return one;
+  };
+  if (batch >= 16) {
+    const bool threaded = batch * p.rows * p.columns * std::max<int64_t>(p.inner, 8) > (1 << 18);
+    parallel_for(
+        batch, [&](int64_t i) { multiply(matrix(i), false); }, threaded);
+    return;
+  }
+  for (int64_t i = 0; i < batch; ++i) {
+    const Product<T> one = matrix(i);
+    if (splits_inner(one))
+      multiply_in_pieces(one);
+    else
+      multiply(one, true);
+  }
+}
+
+void check(const GemmArgs& g) {
+  LONGSHOT_CHECK(g.rows >= 0 && g.columns >= 0 && g.inner >= 0 && g.batch >= 0,
+                 "gemm: negative extent in rows {}, columns {}, inner {}, batch {}", g.rows,
+                 g.columns, g.inner, g.batch);
+  LONGSHOT_CHECK(g.dtype == DType::f32 || g.dtype == DType::f64, "gemm: {} is not f32 or f64",
+                 name_of(g.dtype));
+  LONGSHOT_CHECK(!g.accumulate || (g.bias == nullptr && g.activation == Activation::none &&
+                                   g.pre_activation == nullptr),
+                 "gemm: bias and activation need accumulate = false");
+  const int64_t a_row = g.transpose_a ? g.rows : g.inner;
+  const int64_t b_row = g.transpose_b ? g.inner : g.columns;
+  LONGSHOT_CHECK(g.lda >= a_row && g.ldb >= b_row && g.ldc >= g.columns,
+                 "gemm: leading dimensions lda {}, ldb {}, ldc {} are less than the rows' lengths "
+                 "{}, {}, {}",
+                 g.lda, g.ldb, g.ldc, a_row, b_row, g.columns);
+}
+
+}  // namespace
+
+void gemm(const GemmArgs& args) {
+  check(args);
+  if (args.rows == 0 || args.columns == 0 || args.batch == 0) return;
+  LONGSHOT_CHECK(args.c != nullptr && (args.inner == 0 || (args.a != nullptr && args.b != nullptr)),
+                 "gemm: a, b or c is null");
+  if (args.dtype == DType::f32)
+    run<float>(args);
+  else
+    run<double>(args);
+}
+
+}  // namespace longshot::cpu

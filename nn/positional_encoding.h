@@ -17,6 +17,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "core/registry.h"
 #include "core/tensor.h"
@@ -40,6 +41,9 @@ struct EncodingTraits {
   bool fractional = false;   // positions other than whole numbers are meaningful
   int64_t capacity = 0;      // positions it can represent: 0 .. capacity - 1; 0: unbounded
   std::string beyond;        // what happens past the training length, in words, for `longshot list`
+  // Options that may differ from those a checkpoint was trained with (rope scaling, `beyond`): they do
+  // not change what the parameters mean.
+  std::vector<std::string> free_options;
 };
 
 // What on_logits returns; every tensor may be undefined.

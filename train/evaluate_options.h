@@ -28,8 +28,9 @@ struct EvaluateOptions {
     visit.field("in_range_samples", in_range_samples,
                 "sequences drawn as in training, to measure in range", at_least(1));
     visit.field("by_position", by_position, "also report accuracy and loss at each position");
-    visit.field("window", window, "text: separate segments, or a window that slides by `stride`",
-                one_of({"segments", "sliding"}));
+    visit.field("window", window,
+                "text: separate segments, a window that slides by `stride`, or both in turn",
+                one_of({"segments", "sliding", "both"}));
     visit.field("stride", stride, "text: tokens a sliding window moves; 0: half a window",
                 at_least(0));
   }

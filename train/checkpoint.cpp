@@ -166,6 +166,7 @@ void save_training_state(const std::string& path, const Encoder& encoder, const 
                       {"pending_tokens", progress.pending_tokens},
                       {"tokens", progress.tokens},
                       {"seconds", progress.seconds},
+                      {"evaluation_due", progress.evaluation_due},
                       {"stopped_early", progress.stopped_early},
                       {"finished", progress.finished},
                       {"diverged", progress.diverged},
@@ -200,6 +201,7 @@ TrainingProgress load_training_state(const std::string& path, Encoder& encoder, 
     progress.pending_tokens = state.at("pending_tokens");
     progress.tokens = state.at("tokens");
     progress.seconds = state.at("seconds");
+    progress.evaluation_due = state.at("evaluation_due");
     progress.stopped_early = state.at("stopped_early");
     progress.finished = state.at("finished");
     progress.diverged = state.at("diverged");

@@ -27,6 +27,7 @@ struct TrainingProgress {
   int64_t pending_tokens = 0;
   int64_t tokens = 0;                  // seen so far
   double seconds = 0;                  // spent training, over all sessions
+  bool evaluation_due = false;         // the evaluation of this step was put off by a stop request
   bool stopped_early = false;
   bool finished = false;               // training is over; only the final evaluation may be missing
   bool diverged = false;

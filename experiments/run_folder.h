@@ -1,0 +1,50 @@
+// A run's folder and what state the run in it is in.
+//
+//   config.toml                  everything resolved; loads back to the same run
+//   status.json                  state, process, times; replaced as a whole
+//   summary.json                 the result
+//   evaluations/*.json           later results of `longshot eval`, beside the first
+//   metrics.jsonl, timing.jsonl, log.txt, checkpoint.safetensors, training_state.safetensors
+//
+// A lock on the folder's .lock file is held while a process works in it: two processes never write one run.
+#pragma once
+
+#include <string>
+
+namespace longshot {
+
+enum class RunState { absent, created, running, interrupted, finished, failed, diverged };
+const char* name_of(RunState state);
+
+struct RunStatus {
+  RunState state = RunState::absent;
+  std::string identity;
+  std::string message;
+  std::string started, updated;  // ISO 8601, UTC
+  int exit_code = 0;
+  int64_t process = 0;
+};
+
+// What status.json says; `running` only while some process holds the folder's lock, otherwise `interrupted`. A
+// folder with a config but no readable status counts as `created`; no folder or no config as `absent`.
+RunStatus read_status(const std::string& folder);
+void write_status(const std::string& folder, RunStatus status);  // fills in `updated`
+
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder);  // the folder must exist
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  bool held() const { return held_; }  // false: another process has it
+
+ private:
+  int descriptor_ = -1;
+  bool held_ = false;
+};
+
+// Makes the folder and everything above it; UsageError with the system's reason.
+void make_folder(const std::string& path);
+std::string time_now();
+
+}  // namespace longshot

@@ -1,0 +1,231 @@
+#include "experiments/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/random.h"
+
+namespace longshot {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Score& score) {
+  Json json = {{"samples", score.samples},
+               {"targets", score.targets},
+               {"loss", score.loss},
+               {"accuracy", score.accuracy},
+               {"accuracy_error", score.accuracy_error},
+               {"sequence_accuracy", score.sequence_accuracy},
+               {"sequence_accuracy_error", score.sequence_accuracy_error}};
+  if (!score.position_accuracy.empty()) {
+    json["position_accuracy"] = score.position_accuracy;
+    json["position_loss"] = score.position_loss;
+  }
+  return json;
+}
+
+double number(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : double(value);
+}
+
+Score score_from(const Json& json) {
+  Score score;
+  score.samples = json.at("samples");
+  score.targets = json.at("targets");
+  score.loss = number(json, "loss");
+  score.accuracy = number(json, "accuracy");
+  score.accuracy_error = number(json, "accuracy_error");
+  score.sequence_accuracy = number(json, "sequence_accuracy");
+  score.sequence_accuracy_error = number(json, "sequence_accuracy_error");
+  if (json.contains("position_accuracy")) {
+    score.position_accuracy = json.at("position_accuracy").get<std::vector<double>>();
+    score.position_loss = json.at("position_loss").get<std::vector<double>>();
+  }
+  return score;
+}
+
+Json to_json(const std::vector<LengthScore>& scores) {
+  Json list = Json::array();
+  for (const LengthScore& each : scores) {
+    Json json = to_json(each.score);
+    json["length"] = each.length;
+    json["window"] = each.sliding ? "sliding" : "segments";
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+std::vector<LengthScore> scores_from(const Json& list) {
+  std::vector<LengthScore> result;
+  for (const Json& json : list) {
+    result.push_back({json.at("length").get<int64_t>(), json.at("window") == "sliding",
+                      score_from(json)});
+  }
+  return result;
+}
+
+Json to_json(const StoredEvaluation& evaluation) {
+  return {{"label", evaluation.label},
+          {"overrides", evaluation.overrides},
+          {"seconds", evaluation.seconds},
+          {"in_range", to_json(evaluation.scores.in_range)},
+          {"lengths", to_json(evaluation.scores.lengths)}};
+}
+
+StoredEvaluation evaluation_from(const Json& json) {
+  StoredEvaluation result;
+  result.label = json.at("label");
+  result.overrides = json.at("overrides").get<std::vector<std::string>>();
+  result.seconds = json.at("seconds");
+  result.scores.in_range = scores_from(json.at("in_range"));
+  result.scores.lengths = scores_from(json.at("lengths"));
+  return result;
+}
+
+}  // namespace
+
+void write_summary(const std::string& folder, const Summary& summary) {
+  LONGSHOT_CHECK(!summary.evaluations.empty(), "summary of {}: no evaluation", folder);
+  Json axes = Json::object();
+  for (const auto& [key, value] : summary.axes) axes[key] = value;
+  const Json json = {
+      {"format", 1},
+      {"version", summary.version},
+      {"study", summary.study},
+      {"cell", summary.cell},
+      {"identity", summary.identity},
+      {"task", summary.task},
+      {"encoding", summary.encoding},
+      {"positions", summary.positions},
+      {"encoding_label", summary.encoding_label},
+      {"axes", axes},
+      {"seed", summary.seed},
+      {"device", summary.device},
+      {"device_description", summary.device_description},
+      {"threads", summary.threads},
+      {"parameters", summary.parameters},
+      {"parameters_sha256", summary.parameters_sha256},
+      {"chance", summary.chance},
+      {"metric", summary.metric},
+      {"bytes", summary.bytes},
+      {"train_lengths", {{"min", summary.train_min}, {"max", summary.train_max}}},
+      {"steps", summary.steps},
+      {"best_step", summary.best_step},
+      {"stopped_early", summary.stopped_early},
+      {"skipped_steps", summary.skipped_steps},
+      {"last_loss", summary.last_loss},
+      {"timing",
+       {{"train_seconds", summary.train_seconds},
+        {"steps_per_second", summary.steps_per_second},
+        {"tokens_per_second", summary.tokens_per_second}}},
+      {"memory_bytes", summary.memory_bytes},
+      {"evaluation", to_json(summary.evaluations.front())}};
+  write_file_atomically(folder + "/summary.json", json.dump(1) + "\n");
+}
+
+void write_evaluation(const std::string& folder, const StoredEvaluation& evaluation) {
+  std::filesystem::create_directories(folder + "/evaluations");
+  // The name is a function of what was asked, so that asking again replaces the same file.
+  std::string asked;
+  for (const std::string& each : evaluation.overrides) asked += each + "\n";
+  std::string name;
+  for (const char c : evaluation.label) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '=' || c == '_';
+    name += plain ? c : '-';
+  }
+  if (name.size() > 60) name.resize(60);
+  name += fmt::format("-{:08x}", uint32_t(hash_name(asked.data(), asked.size())));
+  write_file_atomically(folder + "/evaluations/" + name + ".json", to_json(evaluation).dump(1) + "\n");
+}
+
+Summary read_summary(const std::string& folder) {
+  Summary summary;
+  std::string path = folder + "/summary.json";
+  try {
+    const Json json = Json::parse(read_file(path));
+    summary.folder = folder;
+    summary.version = json.at("version");
+    summary.study = json.at("study");
+    summary.cell = json.at("cell");
+    summary.identity = json.at("identity");
+    summary.task = json.at("task");
+    summary.encoding = json.at("encoding");
+    summary.positions = json.at("positions");
+    summary.encoding_label = json.at("encoding_label");
+    for (const auto& [key, value] : json.at("axes").items())
+      summary.axes.emplace_back(key, value.get<std::string>());
+    summary.seed = json.at("seed");
+    summary.device = json.at("device");
+    summary.device_description = json.at("device_description");
+    summary.threads = json.at("threads");
+    summary.parameters = json.at("parameters");
+    summary.parameters_sha256 = json.at("parameters_sha256");
+    summary.chance = json.at("chance");
+    summary.metric = json.at("metric");
+    summary.bytes = json.at("bytes");
+    summary.train_min = json.at("train_lengths").at("min");
+    summary.train_max = json.at("train_lengths").at("max");
+    summary.steps = json.at("steps");
+    summary.best_step = json.at("best_step");
+    summary.stopped_early = json.at("stopped_early");
+    summary.skipped_steps = json.at("skipped_steps");
+    summary.last_loss = number(json, "last_loss");
+    summary.train_seconds = json.at("timing").at("train_seconds");
+    summary.steps_per_second = json.at("timing").at("steps_per_second");
+    summary.tokens_per_second = json.at("timing").at("tokens_per_second");
+    summary.memory_bytes = json.at("memory_bytes");
+    summary.evaluations.push_back(evaluation_from(json.at("evaluation")));
+    std::error_code error;
+    std::vector<std::string> later;
+    for (const auto& entry : std::filesystem::directory_iterator(folder + "/evaluations", error))
+      if (entry.path().extension() == ".json") later.push_back(entry.path().string());
+    std::sort(later.begin(), later.end());
+    for (const std::string& file : later) {
+      path = file;
+      summary.evaluations.push_back(evaluation_from(Json::parse(read_file(file))));
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError(fmt::format("{}: not a readable result ({}); delete it and run the cell again", path,
+                                 error.what()));
+  }
+  return summary;
+}
+
+double metric_of(const Summary& summary, const Score& score) {
+  if (summary.metric == "loss") return score.loss;
+  return summary.metric == "sequence_accuracy" ? score.sequence_accuracy : score.accuracy;
+}
+
+double metric_error_of(const Summary& summary, const Score& score) {
+  if (summary.metric == "loss") return 0;
+  return summary.metric == "sequence_accuracy" ? score.sequence_accuracy_error
+                                               : score.accuracy_error;
+}
+
+double out_of_range(const Summary& summary, const StoredEvaluation& evaluation, bool sliding) {
+  double sum = 0;
+  int64_t count = 0;
+  for (const LengthScore& each : evaluation.scores.lengths) {
+    if (each.length <= summary.train_max || each.sliding != sliding || each.score.samples == 0)
+      continue;
+    sum += metric_of(summary, each.score);
+    ++count;
+  }
+  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / double(count);
+}
+
+const Score* in_range(const StoredEvaluation& evaluation, bool sliding) {
+  for (const LengthScore& each : evaluation.scores.in_range)
+    if (each.sliding == sliding) return &each.score;
+  return nullptr;
+}
+
+}  // namespace longshot

@@ -11,12 +11,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "core/config.h"
 #include "core/context.h"
 #include "core/tensor.h"
+#include "nn/encoder_input.h"
 #include "nn/model_options.h"
 #include "nn/parameter_store.h"
 #include "nn/position_sampler.h"
@@ -25,35 +25,16 @@
 
 namespace longshot {
 
+class EncoderBlock;
+class Linear;
+class Norm;
+
 // What the task asks of the model.
 struct EncoderInterface {
   int64_t input_vocabulary = 0;
   int64_t output_classes = 0;
   bool mean_pool = false;    // one prediction a sequence, from the mean over its real tokens
   int64_t train_length = 0;  // longest model input met in training, placeholders included; 0: unknown
-};
-
-// One batch in host memory. Spans are only read during prepare().
-struct EncoderInput {
-  int64_t batch = 0, length = 0;
-  std::span<const int32_t> tokens;   // (batch, length)
-  std::span<const int32_t> lengths;  // (batch): real tokens of each row; empty: all `length`
-  bool left_padded = false;          // padding stands before the tokens instead of after
-  int64_t output_begin = 0;          // predictions at positions [begin, begin + outputs) of every row
-  int64_t outputs = 0;               // 0: every position; ignored when mean_pool
-  bool training = false;
-  uint64_t seed = 0;
-  uint32_t step = 0;
-  int64_t first_sample = 0;          // see PositionRequest
-};
-
-// A batch on the device: everything forward() needs. Lives within one StepScope.
-struct PreparedInput {
-  SequenceContext sequence;
-  Tensor tokens;                          // (batch, length) i32
-  int64_t output_begin = 0, outputs = 0;  // outputs 0: every position
-  Tensor row_scale;                       // (1 or batch, length): ln n, when log_n_scaling
-  Tensor pool_weight;                     // (batch, length): 1 / real length, 0 on padding, when mean_pool
 };
 
 class Encoder {
@@ -87,7 +68,13 @@ class Encoder {
   int64_t evaluation_bytes_per_sequence(int64_t length) const;
 
  private:
-  class Block;
+  void check_fit() const;
+  void check_input(const EncoderInput& input) const;
+  void draw_positions(const EncoderInput& input, SequenceContext& sequence) const;
+  void prepare_row_scale(PreparedInput& prepared) const;
+  void prepare_masks(PreparedInput& prepared) const;
+  void prepare_pooling(PreparedInput& prepared) const;
+
   Context& context_;
   ModelOptions options_;
   EncoderInterface interface_;
@@ -95,8 +82,10 @@ class Encoder {
   ParameterStore store_;
   std::unique_ptr<PositionSampler> positions_;
   std::unique_ptr<PositionalEncoding> encoding_;
-  std::vector<std::unique_ptr<Block>> blocks_;
-  Parameter embedding_, final_gain_, final_bias_, head_weight_, head_bias_;
+  Parameter embedding_, tied_bias_;
+  std::vector<std::unique_ptr<EncoderBlock>> blocks_;
+  std::unique_ptr<Norm> final_norm_;  // pre-norm only
+  std::unique_ptr<Linear> head_;      // unless tied
 };
 
 }  // namespace longshot

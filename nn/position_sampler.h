@@ -47,7 +47,7 @@ class PositionSampler {
   // its batches there, so that the evaluation batch size changes nothing.
   virtual int64_t samples_per_draw() const { return 0; }
   virtual int64_t capacity() const { return 0; }        // most tokens of a sequence; 0: no limit
-  virtual int64_t position_limit() const { return 0; }  // positions given are below; 0: the length
+  virtual int64_t position_limit() const { return 0; }  // positions given are below; 0: it grows with the length
 };
 
 }  // namespace longshot

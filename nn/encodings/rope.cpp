@@ -19,6 +19,7 @@
 
 #include "core/context.h"
 #include "core/ops.h"
+#include "nn/angle_rows.h"
 #include "nn/relative.h"
 
 namespace longshot {
@@ -140,12 +141,12 @@ class Rope final : public PositionalEncoding {
   Rope(const RopeOptions& given, const EncodingModel& model, const ModuleScope&)
       : options_(given), width_(rotary_width(given, model.head_dim)) {
     complete_scaling(model);
-    const Frequencies scaled(options_, width_, base_for(options_.scaling == "ntk", options_.factor));
-    RopeOptions plain_options = options_;
-    plain_options.scaling = "none";
-    plain_.frequencies = Frequencies(plain_options, width_, options_.base).values();
-    scaled_.frequencies = scaled.values();
-    if (options_.scaling == "yarn") scaled_.amplitude = options_.attention_factor;
+    RopeOptions unscaled = options_;
+    unscaled.scaling = "none";
+    plain_ = AngleRows(Frequencies(unscaled, width_, options_.base).values());
+    const double base = base_for(options_.scaling == "ntk", options_.factor);
+    scaled_ = AngleRows(Frequencies(options_, width_, base).values(),
+                        options_.scaling == "yarn" ? options_.attention_factor : 1.0);
   }
 
   EncodingTraits traits() const override {
@@ -178,15 +179,6 @@ class Rope final : public PositionalEncoding {
   struct Angles {
     Tensor cosine, sine;  // (1 or B, T, width / 2)
   };
-  // Frequencies, and cosine and sine of whole positions met so far. Each row is a pure function of its
-  // position, so what was asked before changes nothing.
-  struct Rotation {
-    std::vector<double> frequencies;
-    double amplitude = 1;
-    std::vector<double> cosine, sine;  // (positions, width / 2)
-  };
-  static constexpr int64_t kCachedPositions = 1 << 16;
-
   double base_for(bool stretched, double factor) const {
     if (!stretched) return options_.base;
     return options_.base * std::pow(factor, double(width_) / double(width_ - 2));
@@ -246,7 +238,6 @@ class Rope final : public PositionalEncoding {
   }
 
   Angles angles(const SequenceContext& context, const DrawnPositions& drawn, bool scaled) {
-    Rotation& rotation = scaled ? scaled_ : plain_;
     // Dynamic scaling looks at each sequence's real length, so in a padded batch each has its own angles.
     const bool dynamic = scaled && options_.scaling == "dynamic";
     const bool own = dynamic && context.padded && !context.lengths.empty();
@@ -258,48 +249,24 @@ class Rope final : public PositionalEncoding {
       double* to_cosine = cosine.data() + sequence * length * half;
       double* to_sine = sine.data() + sequence * length * half;
       const int64_t real = own ? context.lengths[size_t(sequence)] : length;
+      AngleRows stretched;
       if (dynamic && real > options_.original_length) {
         const double growth = options_.factor * double(real) / double(options_.original_length) -
                               (options_.factor - 1);
-        Rotation stretched;
-        stretched.frequencies = Frequencies(options_, width_, base_for(true, growth)).values();
-        for (int64_t t = 0; t < length; ++t)
-          turn(stretched, position[t], to_cosine + t * half, to_sine + t * half);
-        continue;
+        stretched = AngleRows(Frequencies(options_, width_, base_for(true, growth)).values());
       }
+      AngleRows& rows = stretched.width() > 0 ? stretched : scaled ? scaled_ : plain_;
       for (int64_t t = 0; t < length; ++t)
-        look_up(rotation, position[t], to_cosine + t * half, to_sine + t * half);
+        rows.write(position[t], to_cosine + t * half, to_sine + t * half);
     }
     const Shape shape{batches, length, half};
     return {context.context->from_doubles(cosine, shape, Lifetime::step, "rotary cosine"),
             context.context->from_doubles(sine, shape, Lifetime::step, "rotary sine")};
   }
 
-  static void turn(const Rotation& rotation, double position, double* cosine, double* sine) {
-    for (size_t t = 0; t < rotation.frequencies.size(); ++t) {
-      const double angle = position * rotation.frequencies[t];
-      cosine[t] = rotation.amplitude * std::cos(angle);
-      sine[t] = rotation.amplitude * std::sin(angle);
-    }
-  }
-
-  void look_up(Rotation& rotation, double position, double* cosine, double* sine) {
-    const int64_t row = int64_t(position), half = width_ / 2;
-    if (double(row) != position || row < 0 || row >= kCachedPositions)
-      return turn(rotation, position, cosine, sine);
-    for (int64_t next = int64_t(rotation.cosine.size()) / half; next <= row; ++next) {
-      rotation.cosine.resize(size_t((next + 1) * half));
-      rotation.sine.resize(size_t((next + 1) * half));
-      turn(rotation, double(next), rotation.cosine.data() + next * half,
-           rotation.sine.data() + next * half);
-    }
-    std::copy_n(rotation.cosine.data() + row * half, half, cosine);
-    std::copy_n(rotation.sine.data() + row * half, half, sine);
-  }
-
   RopeOptions options_;
   int64_t width_;
-  Rotation plain_, scaled_;
+  AngleRows plain_, scaled_;
   std::vector<Angles> angles_;  // one, or one a layer
 };
 

@@ -48,11 +48,6 @@ void check_bound(const Bound& bound, const EncodingModel& model) {
         "encoding {}: training has inputs of length {}, but its capacity is {}; choose a larger "
         "capacity, or beyond = \"clamp\" or \"zero\"",
         bound.encoding, model.train_length, bound.capacity));
-  if (model.position_limit > bound.capacity)
-    throw UsageError(fmt::format(
-        "encoding {}: [positions] gives positions up to {}, but its capacity is {}; choose a "
-        "capacity of at least {}, or beyond = \"clamp\" or \"zero\"",
-        bound.encoding, model.position_limit - 1, bound.capacity, model.position_limit));
 }
 
 BoundedPositions bounded_positions(const SequenceContext& context, const Bound& bound) {

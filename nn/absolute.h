@@ -27,7 +27,8 @@ struct Bound {
 Limits beyond_choices();
 // "error naming ...": the sentence for EncodingTraits::beyond of a table of `capacity` rows.
 std::string describe_beyond(const Bound& bound);
-// UsageError when training itself is sure to leave the bound: longest input or sampler too large for it.
+// UsageError when training's own inputs are too long for the bound. (That a sampler's positions are not is
+// checked where the model is built.)
 void check_bound(const Bound& bound, const EncodingModel& model);
 
 // Layer 0's positions, brought inside the bound.

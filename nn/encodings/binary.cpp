@@ -72,6 +72,7 @@ class Binary final : public PositionalEncoding {
     traits.embeddings = true;
     traits.capacity = bound_.capacity;
     traits.beyond = "high bits never set in training are untrained; " + describe_beyond(bound_);
+    traits.free_options = {"beyond"};
     return traits;
   }
 

@@ -37,6 +37,7 @@ class Learned final : public PositionalEncoding {
     traits.embeddings = true;
     traits.capacity = bound_.capacity;
     traits.beyond = "rows past the training length are untrained; " + describe_beyond(bound_);
+    traits.free_options = {"beyond"};
     return traits;
   }
 

@@ -54,6 +54,7 @@ class OneHot final : public PositionalEncoding {
     traits.embeddings = true;
     traits.capacity = bound_.capacity;
     traits.beyond = "codes past the training length are untrained; " + describe_beyond(bound_);
+    traits.free_options = {"beyond"};
     return traits;
   }
 

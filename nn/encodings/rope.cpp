@@ -157,6 +157,18 @@ class Rope final : public PositionalEncoding {
     traits.beyond = options_.scaling == "none"
                         ? "runs; slow pairs reach angles never seen in training"
                         : "runs; frequencies scaled by \"" + options_.scaling + "\"";
+    traits.free_options = {"base",
+                           "scaling",
+                           "scaling_at",
+                           "factor",
+                           "original_length",
+                           "target_length",
+                           "attention_factor",
+                           "beta_fast",
+                           "beta_slow",
+                           "truncate",
+                           "low_frequency_factor",
+                           "high_frequency_factor"};
     return traits;
   }
 

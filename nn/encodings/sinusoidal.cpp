@@ -64,6 +64,7 @@ class Sinusoidal final : public PositionalEncoding {
     traits.capacity = options_.capacity;
     traits.beyond = options_.capacity > 0 ? describe_beyond(bound_)
                                           : "runs; slow waves reach phases never seen in training";
+    traits.free_options = {"capacity", "beyond"};
     return traits;
   }
 

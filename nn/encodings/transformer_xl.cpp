@@ -63,6 +63,7 @@ class TransformerXl final : public PositionalEncoding {
     traits.fractional = clamp_ == 0;
     traits.beyond = clamp_ > 0 ? fmt::format("runs; distances beyond {} count as {}", clamp_, clamp_)
                                : "runs; the sinusoid of distances never seen in training";
+    traits.free_options = {"clamp"};
     return traits;
   }
 

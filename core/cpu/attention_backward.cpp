@@ -1,0 +1,234 @@
+// Backward of attention, with the softmax recomputed block by block from log_sum_exp L:
+//   P_ij = exp(s_ij - L_i),  M = dropout multipliers,  O = (M P) V
+//   dV_j = sum_i M_ij P_ij dO_i
+//   dP_ij = M_ij (dO_i . V_j)
+//   dS_ij = P_ij (dP_ij - delta_i),  delta_i = sum_j P_ij dP_ij = dO_i . O_i
+//   dQ_i = f_i sum_j dS_ij K_j,  dK_j = sum_i dS_ij f_i q_i,  f_i = scale * row_scale_i
+//   dbias(i, j) = dS_ij
+// A row with no allowed key has L = -inf; it is given L = +inf here, so that P = 0 and with it
+// every gradient of that row.
+#include "core/cpu/attention.h"
+#include "core/cpu/attention_block.h"
+#include "core/parallel.h"
+
+namespace longshot::cpu {
+namespace {
+
+// What one (batch, head) of the backward pass writes to.
+template <class T>
+struct Gradients {
+  T* query = nullptr;  // (T, D) of this batch and head, or null
+  T* key = nullptr;    // (S, D), already holding what is to be added to
+  T* value = nullptr;
+  T* table = nullptr;  // this piece's own (2 reach - 1)
+  T* dense = nullptr;  // the whole array
+  bool accumulate_query = false;
+};
+
+// (rows, head_dim) at `in` to rows padded to whole vectors; rows from `rows` to `lanes` are 0.
+template <class T>
+void pad_rows(const T* in, int64_t ld, int64_t rows, int64_t lanes, int64_t dim, int64_t padded,
+              T* out) {
+  for (int64_t i = 0; i < lanes; ++i)
+    for (int64_t d = 0; d < dim; d += Vec<T>::kWidth)
+      (i < rows ? Vec<T>::load_partial(in + i * ld + d, dim - d) : Vec<T>::zero())
+          .store(out + i * padded + d);
+}
+
+template <class T, int kVectors>
+void backward_block(const AttentionBackwardArgs& args, int64_t b, int64_t h, int64_t first,
+                    int64_t rows, const Gradients<T>& g) {
+  using Block = QueryBlock<T, kVectors>;
+  constexpr int64_t kWidth = Block::kWidth, kLanes = Block::kLanes;
+  const AttentionArgs& forward = args.forward;
+  const AttentionShape& shape = forward.shape;
+  const int64_t dim = shape.head_dim, padded = (dim + kWidth - 1) / kWidth * kWidth;
+  ScratchScope scratch;
+  Block block(forward, b, h, first, rows, scratch);
+  const int64_t key_end = block.key_end();
+
+  // Output and its gradient are (B, T, H, D): rows a head apart.
+  const int64_t ld = shape.heads * dim;
+  const int64_t offset = ((b * shape.queries + first) * shape.heads + h) * dim;
+  const T* out = static_cast<const T*>(forward.out) + offset;
+  const T* dout = static_cast<const T*>(args.dout) + offset;
+  T* dout_t = scratch.allocate<T>(dim * kLanes);
+  T* out_t = scratch.allocate<T>(dim * kLanes);
+  T* dout_rows = scratch.allocate<T>(kLanes * padded);
+  T* query_rows = scratch.allocate<T>(kLanes * padded);
+  transpose_block(dout, ld, rows, dim, dout_t, kLanes);
+  transpose_block(out, ld, rows, dim, out_t, kLanes);
+  pad_rows(dout, ld, rows, kLanes, dim, padded, dout_rows);
+  const T* query =
+      static_cast<const T*>(forward.query) + ((b * shape.heads + h) * shape.queries + first) * dim;
+  pad_rows(query, dim, rows, kLanes, dim, padded, query_rows);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t d = 0; d < padded; d += kWidth) {
+      T* at = query_rows + i * padded + d;
+      (Vec<T>::load(at) * Vec<T>(block.factor()[i])).store(at);
+    }
+
+  Vec<T> delta[kVectors], log_sum[kVectors];
+  const T* log_sum_exp =
+      static_cast<const T*>(forward.log_sum_exp) + (b * shape.heads + h) * shape.queries + first;
+  alignas(64) T lanes[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i)
+    lanes[i] =
+        i < rows && log_sum_exp[i] != kMinusInfinity<T> ? log_sum_exp[i] : -kMinusInfinity<T>;
+  for (int v = 0; v < kVectors; ++v) {
+    log_sum[v] = Vec<T>::load(lanes + v * kWidth);
+    delta[v] = Vec<T>::zero();
+    for (int64_t d = 0; d < dim; ++d) {
+      const int64_t at = d * kLanes + v * kWidth;
+      delta[v] = fma(Vec<T>::load(dout_t + at), Vec<T>::load(out_t + at), delta[v]);
+    }
+  }
+
+  T* p = scratch.allocate<T>(kKeyBlock * kLanes);
+  T* ds = scratch.allocate<T>(kKeyBlock * kLanes);
+  T* keep = block.drops() ? scratch.allocate<T>(kKeyBlock * kLanes) : nullptr;
+  T* dquery_t = out_t;  // its values are not needed any more
+  if (key_end == 0) std::fill_n(dquery_t, dim * kLanes, T(0));
+
+  for (int64_t j0 = 0; j0 < key_end; j0 += kKeyBlock) {
+    const int64_t j1 = std::min(key_end, j0 + kKeyBlock), keys = j1 - j0;
+    const T* key = block.key() + j0 * dim;
+    block.scores(j0, j1, p);
+    small_product<T>(keys, kLanes, dim, block.value() + j0 * dim, dim, false, dout_t, kLanes, ds,
+                     kLanes, T(1), false);
+    if (keep == nullptr) {
+      for (int64_t j = 0; j < keys; ++j)
+        for (int v = 0; v < kVectors; ++v) {
+          const int64_t at = j * kLanes + v * kWidth;
+          const Vec<T> probability = exp(Vec<T>::load(p + at) - log_sum[v]);
+          probability.store(p + at);
+          (probability * (Vec<T>::load(ds + at) - delta[v])).store(ds + at);
+        }
+    } else {
+      block.multipliers(j0, j1, keep);
+      for (int64_t j = 0; j < keys; ++j)
+        for (int v = 0; v < kVectors; ++v) {
+          const int64_t at = j * kLanes + v * kWidth;
+          const Vec<T> multiplier = Vec<T>::load(keep + at);
+          const Vec<T> probability = exp(Vec<T>::load(p + at) - log_sum[v]);
+          (probability * multiplier).store(p + at);
+          (probability * fma(Vec<T>::load(ds + at), multiplier, -delta[v])).store(ds + at);
+        }
+    }
+    if (g.value != nullptr)
+      small_product<T>(keys, dim, kLanes, p, kLanes, false, dout_rows, padded, g.value + j0 * dim,
+                       dim, T(1), true);
+    if (g.key != nullptr)
+      small_product<T>(keys, dim, kLanes, ds, kLanes, false, query_rows, padded, g.key + j0 * dim,
+                       dim, T(1), true);
+    if (g.query != nullptr)
+      small_product<T>(dim, kLanes, keys, key, dim, true, ds, kLanes, dquery_t, kLanes, T(1),
+                       j0 > 0);
+    if (g.table != nullptr) block.add_table_gradient(j0, j1, ds, g.table);
+    if (g.dense != nullptr) block.add_dense_gradient(j0, j1, ds, g.dense);
+  }
+
+  if (g.query == nullptr) return;
+  for (int64_t d = 0; d < dim; ++d)
+    for (int64_t i = 0; i < kLanes; i += kWidth) {
+      T* at = dquery_t + d * kLanes + i;
+      (Vec<T>::load(at) * Vec<T>::load(block.factor() + i)).store(at);
+    }
+  alignas(64) T tile[kWidth * kWidth];
+  for (int64_t i = 0; i < rows; i += kWidth)
+    for (int64_t d = 0; d < dim; d += kWidth) {
+      const int64_t width = std::min(kWidth, dim - d);
+      transpose_tile(dquery_t + d * kLanes + i, kLanes, width, kWidth, tile, kWidth);
+      for (int64_t r = 0; r < std::min(kWidth, rows - i); ++r) {
+        T* at = g.query + (first + i + r) * dim + d;
+        Vec<T> value = Vec<T>::load(tile + r * kWidth);
+        if (g.accumulate_query) value += Vec<T>::load_partial(at, width);
+        value.store_partial(at, width);
+      }
+    }
+}
+
+template <class T>
+void backward_matrix(const AttentionBackwardArgs& args, int64_t b, int64_t h, T* table) {
+  const AttentionShape& shape = args.forward.shape;
+  const int64_t matrix = b * shape.heads + h;
+  const int64_t q_size = shape.queries * shape.head_dim, k_size = shape.keys * shape.head_dim;
+  const auto part = [&](void* all, int64_t size) {
+    return all == nullptr ? nullptr : static_cast<T*>(all) + matrix * size;
+  };
+  const Gradients<T> g{part(args.dquery, q_size),         part(args.dkey, k_size),
+                       part(args.dvalue, k_size),         table,
+                       static_cast<T*>(args.dbias_dense), args.accumulate_dquery};
+  if (g.key != nullptr && !args.accumulate_dkey) std::fill_n(g.key, k_size, T(0));
+  if (g.value != nullptr && !args.accumulate_dvalue) std::fill_n(g.value, k_size, T(0));
+  for (int64_t i = 0; i < query_blocks<T>(shape.queries); ++i)
+    with_query_block<T>(shape.queries, i, [&](auto vectors, int64_t first, int64_t rows) {
+      backward_block<T, decltype(vectors)::value>(args, b, h, first, rows, g);
+    });
+}
+
+// dtable[h] = sum over b of the partial tables, b in order.
+template <class T>
+void sum_tables(const AttentionBackwardArgs& args, const T* partial) {
+  const AttentionShape& shape = args.forward.shape;
+  const int64_t size = 2 * args.forward.reach - 1;
+  T* table = static_cast<T*>(args.dbias_table);
+  for (int64_t x = 0; x < shape.heads * size; x += Vec<T>::kWidth) {
+    const int64_t valid = shape.heads * size - x;
+    Vec<T> sum =
+        args.accumulate_dbias_table ? Vec<T>::load_partial(table + x, valid) : Vec<T>::zero();
+    for (int64_t b = 0; b < shape.batch; ++b)
+      sum += Vec<T>::load_partial(partial + b * shape.heads * size + x, valid);
+    sum.store_partial(table + x, valid);
+  }
+}
+
+template <class T>
+void backward(const AttentionBackwardArgs& args) {
+  const AttentionShape& shape = args.forward.shape;
+  const int64_t matrices = shape.batch * shape.heads;
+  const int64_t table_size = args.forward.bias_table == nullptr ? 0 : 2 * args.forward.reach - 1;
+  const bool has_table = args.dbias_table != nullptr && args.forward.bias_table != nullptr;
+  const bool has_dense = args.dbias_dense != nullptr && args.forward.bias_dense != nullptr;
+  if (has_dense && !args.accumulate_dbias_dense)
+    std::fill_n(static_cast<T*>(args.dbias_dense),
+                args.forward.dense_batches * shape.heads * shape.queries * shape.keys, T(0));
+  ScratchScope scratch;
+  T* tables = has_table ? scratch.allocate<T>(matrices * table_size) : nullptr;
+  const auto matrix = [&](int64_t b, int64_t h) {
+    T* table = has_table ? tables + (b * shape.heads + h) * table_size : nullptr;
+    if (table != nullptr) std::fill_n(table, table_size, T(0));
+    backward_matrix<T>(args, b, h, table);
+  };
+  const bool threaded = matrices * shape.queries * shape.keys > 4096;
+  if (has_dense && args.forward.dense_batches == 1) {
+    // All of the batch adds to one dense gradient: a piece is a head, its batch in order.
+    parallel_for(
+        shape.heads,
+        [&](int64_t h) {
+          for (int64_t b = 0; b < shape.batch; ++b) matrix(b, h);
+        },
+        threaded);
+  } else {
+    parallel_for(
+        matrices, [&](int64_t piece) { matrix(piece / shape.heads, piece % shape.heads); },
+        threaded);
+  }
+  if (has_table) sum_tables(args, tables);
+}
+
+}  // namespace
+
+void attention_backward(const AttentionBackwardArgs& args) {
+  check_attention(args.forward);
+  const AttentionShape& s = args.forward.shape;
+  if (s.batch * s.heads * s.queries * s.head_dim > 0)
+    LONGSHOT_CHECK(args.dout != nullptr && args.forward.log_sum_exp != nullptr,
+                   "attention backward: dout or log_sum_exp is null");
+  if (args.forward.dtype == DType::f32)
+    backward<float>(args);
+  else
+    backward<double>(args);
+}
+
+}  // namespace longshot::cpu

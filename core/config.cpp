@@ -2,9 +2,8 @@
 // Reading option structs from it is in config_fields.cpp.
 #include "core/config.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
+#include <fmt/core.h>
 
 namespace longshot {
 
@@ -26,18 +25,20 @@ ConfigValue ConfigValue::table(ConfigTable table, SourceLocation where) {
 namespace {
 
 [[noreturn]] void wrong_type(const ConfigValue& value, const char* wanted) {
-  throw UsageError(fmt::format("{}: must be {}, got {}", value.where().to_string(), wanted,
-                               value.type_name()));
+  throw UsageError(
+      fmt::format("{}: must be {}, got {}", value.where().to_string(), wanted, value.type_name()));
 }
 
 bool is_bare_key(std::string_view key) {
   return !key.empty() && std::all_of(key.begin(), key.end(), [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
   });
 }
 
-std::string key_to_toml(const std::string& key) { return is_bare_key(key) ? key : quote_toml(key); }
+std::string key_to_toml(const std::string& key) {
+  return is_bare_key(key) ? key : quote_toml(key);
+}
 
 }  // namespace
 
@@ -170,11 +171,21 @@ std::string quote_toml(std::string_view text) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     switch (c) {
-      case '"': result += "\\\""; break;
-      case '\\': result += "\\\\"; break;
-      case '\n': result += "\\n"; break;
-      case '\t': result += "\\t"; break;
-      case '\r': result += "\\r"; break;
+      case '"':
+        result += "\\\"";
+        break;
+      case '\\':
+        result += "\\\\";
+        break;
+      case '\n':
+        result += "\\n";
+        break;
+      case '\t':
+        result += "\\t";
+        break;
+      case '\r':
+        result += "\\r";
+        break;
       default:
         if (byte < 0x20 || byte == 0x7f)
           result += fmt::format("\\u{:04X}", byte);

@@ -10,7 +10,7 @@
 //     std::string pairing = "interleaved";
 //     void fields(FieldVisitor& visit) {
 //       visit.field("base", base, "frequency base", at_least(1.0));
-//       visit.field("pairing", pairing, "which lanes form a pair", one_of({"interleaved", "half"}));
+//       visit.field("pairing", pairing, "lanes of a pair", one_of({"interleaved", "half"}));
 //     }
 //   };
 //
@@ -50,7 +50,8 @@ class ConfigValue {
   using Variant = std::variant<bool, int64_t, double, std::string, std::shared_ptr<ConfigArray>,
                                std::shared_ptr<ConfigTable>>;
   ConfigValue() : value_(false) {}
-  ConfigValue(Variant value, SourceLocation where) : value_(std::move(value)), where_(std::move(where)) {}
+  ConfigValue(Variant value, SourceLocation where)
+      : value_(std::move(value)), where_(std::move(where)) {}
   static ConfigValue array(ConfigArray items, SourceLocation where = {});
   static ConfigValue table(ConfigTable table, SourceLocation where = {});
 
@@ -101,15 +102,15 @@ class ConfigTable {
 struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool low_open = false;               // low itself is not allowed
+  bool low_open = false;  // low itself is not allowed
   bool high_open = false;
-  std::vector<std::string> choices;    // for strings: empty = anything
-  bool file = false;                   // for strings: a path, see file_path()
+  std::vector<std::string> choices;  // for strings: empty = anything
+  bool file = false;                 // for strings: a path, see file_path()
 };
 Limits at_least(double low);
 Limits above(double low);
-Limits between(double low, double high);            // both ends allowed
-Limits from_to_below(double low, double high);      // low <= x < high
+Limits between(double low, double high);        // both ends allowed
+Limits from_to_below(double low, double high);  // low <= x < high
 Limits one_of(std::vector<std::string> choices);
 // The string is a path: relative ones count from the folder of the config file that holds the
 // value, or from the working directory for values that come from no file. Read as an absolute
@@ -154,7 +155,8 @@ struct FieldInfo {
   std::string key, type, default_value, limits, help;
 };  // the keys of a nested table are dotted: "lengths.min"
 
-// `keys_known_elsewhere` maps a key that is unknown here to a hint, e.g. "belongs to encoding rope".
+// `keys_known_elsewhere` maps a key that is unknown here to a hint, e.g. "belongs to encoding
+// rope".
 struct ReadContext {
   std::string section;  // "encoding", for messages: [encoding]
   std::vector<std::pair<std::string, std::string>> keys_known_elsewhere;

@@ -1,10 +1,9 @@
 // Field lists at work: one visitor reads an options struct from a table, one writes it back, one
 // describes it. Also the limits on values and the search for the key that was meant.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fmt/core.h>
 
 #include "core/config.h"
 
@@ -51,7 +50,9 @@ std::string join_quoted(const std::vector<std::string>& names) {
   return result;
 }
 
-std::string plain_number(double value) { return fmt::format("{}", value); }
+std::string plain_number(double value) {
+  return fmt::format("{}", value);
+}
 
 // "at least 1", "above 0", "from 0 to 1", "at least 0 and below 1", "one of ..."; "" = anything.
 std::string describe_limits(const Limits& limits) {
@@ -121,7 +122,9 @@ class KeyCollector : public FieldVisitor {
   std::vector<std::string> keys;
 
   void field(const char* key, bool&, const char*) override { keys.push_back(key); }
-  void field(const char* key, int64_t&, const char*, const Limits&) override { keys.push_back(key); }
+  void field(const char* key, int64_t&, const char*, const Limits&) override {
+    keys.push_back(key);
+  }
   void field(const char* key, double&, const char*, const Limits&) override { keys.push_back(key); }
   void field(const char* key, std::string&, const char*, const Limits&) override {
     keys.push_back(key);
@@ -179,7 +182,8 @@ class Reader : public FieldVisitor {
     read_list(key, value, "must be a list of whole numbers",
               [&](const ConfigValue& item) { return read_whole(key, item, each); });
   }
-  void field(const char* key, std::vector<double>& value, const char*, const Limits& each) override {
+  void field(const char* key, std::vector<double>& value, const char*,
+             const Limits& each) override {
     read_list(key, value, "must be a list of numbers",
               [&](const ConfigValue& item) { return read_number(key, item, each); });
   }
@@ -228,8 +232,8 @@ class Reader : public FieldVisitor {
     else
       wrong(key, value, "must be a number");
     if (!std::isfinite(number))
-      fail(value, fmt::format("{} must be a finite number, got {}", full_name(key),
-                              value.to_toml()));
+      fail(value,
+           fmt::format("{} must be a finite number, got {}", full_name(key), value.to_toml()));
     check_limits(key, value, number, limits);
     return number;
   }
@@ -348,8 +352,8 @@ class Describer : public FieldVisitor {
     rows.push_back({key, "number", to_shortest(value), describe_limits(limits), help});
   }
   void field(const char* key, std::string& value, const char* help, const Limits& limits) override {
-    rows.push_back({key, limits.file ? "file" : "string", quote_toml(value),
-                    describe_limits(limits), help});
+    rows.push_back(
+        {key, limits.file ? "file" : "string", quote_toml(value), describe_limits(limits), help});
   }
   void field(const char* key, std::vector<int64_t>& value, const char* help,
              const Limits& each) override {

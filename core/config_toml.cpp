@@ -1,14 +1,13 @@
-// The only file that knows toml++ (3.3 and 3.4). The library's table sorts its keys, so the order in
-// which they were written is restored from their source positions. A value's place is that of its
-// key, or its own inside a list.
+// The only file that knows toml++ (3.3 and 3.4). The library's table sorts its keys, so the order
+// in which they were written is restored from their source positions. A value's place is that of
+// its key, or its own inside a list.
 #include "core/config_toml.h"
-
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fmt/core.h>
 #include <fstream>
 #include <sstream>
 #include <toml++/toml.h>
@@ -20,7 +19,8 @@ namespace {
 class Converter {
  public:
   // `fixed`: the place of every value, for text that stands in no file.
-  Converter(std::string file, const SourceLocation* fixed) : file_(std::move(file)), fixed_(fixed) {}
+  Converter(std::string file, const SourceLocation* fixed)
+      : file_(std::move(file)), fixed_(fixed) {}
 
   ConfigTable table(const toml::table& source, SourceLocation where) const {
     struct Entry {
@@ -111,9 +111,8 @@ ConfigValue parse_toml_value(std::string_view text, const SourceLocation& where)
   } catch (const toml::parse_error& error) {
     // A list, table or quoted string that does not parse is a mistake, not a word.
     if (!text.empty() && std::strchr("[{\"'", text.front()) != nullptr)
-      throw UsageError(
-          fmt::format("{}: {} is not a valid value: {}", where.to_string(), text,
-                      error.description()));
+      throw UsageError(fmt::format("{}: {} is not a valid value: {}", where.to_string(), text,
+                                   error.description()));
   }
   return ConfigValue(std::string(text), where);
 }

@@ -1,9 +1,8 @@
 // Length lists: numbers and ranges to a sorted list.
 #include "train/evaluate_options.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
+#include <fmt/core.h>
 
 namespace longshot {
 

@@ -22,8 +22,10 @@ struct EvaluateOptions {
     visit.field("lengths", lengths, "lengths to measure at, besides the training lengths",
                 "list of lengths and { from, to, step }");
     visit.field("samples", samples, "sequences a length", at_least(1));
-    visit.field("batch", batch, "sequences at once, as far as memory_mb allows; results do not "
-                "depend on it", at_least(1));
+    visit.field("batch", batch,
+                "sequences at once, as far as memory_mb allows; results do not "
+                "depend on it",
+                at_least(1));
     visit.field("memory_mb", memory_mb, "limit on an evaluation batch's memory", at_least(1));
     visit.field("in_range_samples", in_range_samples,
                 "sequences drawn as in training, to measure in range", at_least(1));
@@ -37,8 +39,8 @@ struct EvaluateOptions {
 };
 
 // The lengths in ascending order, each once: [50, { from = 100, to = 300, step = 100 }] gives
-// 50, 100, 200, 300. `to` is included when the steps meet it; `step` defaults to 1. Throws UsageError at
-// the place of the mistake.
+// 50, 100, 200, 300. `to` is included when the steps meet it; `step` defaults to 1. Throws
+// UsageError at the place of the mistake.
 std::vector<int64_t> expand_lengths(const ConfigValue& lengths);
 
 }  // namespace longshot

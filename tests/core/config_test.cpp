@@ -107,9 +107,11 @@ TEST_CASE("wrong types name the place, the key and the type") {
         "a.toml:1:1: sample.rate must be a number, got a string: \"1e-4x\"");
   CHECK(read_error("rate = true") ==
         "a.toml:1:1: sample.rate must be a number, got true or false: true");
-  CHECK(read_error("text = 5") == "a.toml:1:1: sample.text must be a string, got a whole number: 5");
-  CHECK(read_error("pairing = 5") ==
-        "a.toml:1:1: sample.pairing must be one of \"interleaved\", \"half\", got a whole number: 5");
+  CHECK(read_error("text = 5") ==
+        "a.toml:1:1: sample.text must be a string, got a whole number: 5");
+  CHECK(
+      read_error("pairing = 5") ==
+      "a.toml:1:1: sample.pairing must be one of \"interleaved\", \"half\", got a whole number: 5");
   CHECK(read_error("sizes = 5") ==
         "a.toml:1:1: sample.sizes must be a list of whole numbers, got a whole number: 5");
   CHECK(read_error("sizes = [1,\n  2.5]") ==
@@ -130,10 +132,12 @@ TEST_CASE("limits say what is allowed") {
         "a.toml:1:1: sample.rate must be at least 0 and below 1, got -0.001");
   CHECK(read_error("base = 0") == "a.toml:1:1: sample.base must be above 0, got 0");
   CHECK(read_error("sizes = [3, 0]") == "a.toml:1:13: sample.sizes must be at least 1, got 0");
-  CHECK(read_error("lengths.min = 0") == "a.toml:1:9: sample.lengths.min must be at least 1, got 0");
-  CHECK(read_error("pairing = 'halve'") ==
-        "a.toml:1:1: sample.pairing must be one of \"interleaved\", \"half\", got \"halve\"; did you "
-        "mean \"half\"?");
+  CHECK(read_error("lengths.min = 0") ==
+        "a.toml:1:9: sample.lengths.min must be at least 1, got 0");
+  CHECK(
+      read_error("pairing = 'halve'") ==
+      "a.toml:1:1: sample.pairing must be one of \"interleaved\", \"half\", got \"halve\"; did you "
+      "mean \"half\"?");
 }
 
 TEST_CASE("unknown keys name section, key, nearest key and where the key belongs") {
@@ -180,8 +184,7 @@ TEST_CASE("duplicate keys and broken syntax carry file, line and column") {
              ContainsSubstring("bytes.toml:1:"));
   CHECK_THAT(message_of([] { parse_toml_file("/nonexistent/a.toml"); }),
              ContainsSubstring("/nonexistent/a.toml: cannot read: No such file"));
-  CHECK_THAT(message_of([] { parse_toml_file("/tmp"); }),
-             ContainsSubstring("is a folder"));
+  CHECK_THAT(message_of([] { parse_toml_file("/tmp"); }), ContainsSubstring("is a folder"));
 }
 
 TEST_CASE("a table keeps the order of the file and the place of each key") {
@@ -198,7 +201,9 @@ TEST_CASE("a table keeps the order of the file and the place of each key") {
 }
 
 TEST_CASE("command line values are TOML where they parse, otherwise a word") {
-  const auto value = [](const char* text) { return parse_toml_value(text, {"command line", 0, 0}); };
+  const auto value = [](const char* text) {
+    return parse_toml_value(text, {"command line", 0, 0});
+  };
   CHECK(value("rope").as_string() == "rope");
   CHECK(value("runs/a b/c").as_string() == "runs/a b/c");
   CHECK(value("\"true\"").as_string() == "true");
@@ -253,8 +258,7 @@ TEST_CASE("what is written loads back equal") {
   CHECK(rewritten.to_toml() == written.to_toml());
 
   // A document puts plain keys before sections and keeps empty tables.
-  const ConfigTable document =
-      parse_toml("[b]\nx = 1\ninner = {}\n[c]\n", "d.toml");
+  const ConfigTable document = parse_toml("[b]\nx = 1\ninner = {}\n[c]\n", "d.toml");
   ConfigTable with_plain = document.clone();
   with_plain.set("a key", ConfigValue(int64_t(1), {}));
   CHECK(with_plain.to_toml() == "\"a key\" = 1\n\n[b]\nx = 1\ninner = {}\n\n[c]\n");

@@ -140,7 +140,8 @@ TEST_CASE("below is unbiased and stays in range") {
   CHECK(chi_square(counts) > kChiSquareLow99);
   CHECK(chi_square(counts) < kChiSquareHigh99);
 
-  // A bound of 3 * 2^30 shows what a plain modulus would do: a third of the results twice as likely.
+  // A bound of 3 * 2^30 shows what a plain modulus would do: a third of the results twice as
+  // likely.
   const uint64_t bound = uint64_t(3) << 30;
   std::vector<int64_t> thirds(3);
   for (int i = 0; i < 30000; ++i) ++thirds.at(sequence.below(bound) / (bound / 3));

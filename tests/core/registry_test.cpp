@@ -89,13 +89,15 @@ TEST_CASE("an option of another type is named as such") {
   const std::string message = message_of(
       [&] { registry.find("cat")->resolve(parse_toml("\nvolume = 1", "a.toml"), context); });
   CHECK(message ==
-        "a.toml:2:1: unknown key \"volume\" in [animal]; \"volume\" is an option of animal dog; known "
+        "a.toml:2:1: unknown key \"volume\" in [animal]; \"volume\" is an option of animal dog; "
+        "known "
         "keys: purrs, type");
 }
 
 TEST_CASE("an unknown name says where, what is near and what there is") {
-  CHECK(message_of([] { Registry<Animal>::instance().get("dgo", "animal", {"a.toml", 3, 1}); }) ==
-        "a.toml:3:1: unknown animal \"dgo\"; did you mean \"dog\"?; known: cat, dog");
+  CHECK(message_of([] {
+          Registry<Animal>::instance().get("dgo", "animal", {"a.toml", 3, 1});
+        }) == "a.toml:3:1: unknown animal \"dgo\"; did you mean \"dog\"?; known: cat, dog");
   CHECK(message_of([] {
           Registry<Animal>::instance().get("elephant", "animal", {"command line", 0, 0});
         }) == "command line: unknown animal \"elephant\"; known: cat, dog");

@@ -58,8 +58,8 @@ class Sequence:
 
 
 if __name__ == "__main__":
-    for counter, key in (([0] * 4, [0] * 2), ([MASK] * 4, [MASK] * 2),
-                         ([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0])):
+    PI = ([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0])
+    for counter, key in (([0] * 4, [0] * 2), ([MASK] * 4, [MASK] * 2), PI):
         print("philox", " ".join(f"{w:08x}" for w in philox(counter, key)))
     TEST = 99
     sequence = Sequence(1, TEST)

@@ -1,0 +1,61 @@
+// The program's commands. Each takes its parsed arguments and returns an exit code; mistakes throw UsageError.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace longshot {
+
+struct RunArguments {
+  std::vector<std::string> configs, overrides;
+  std::string out = "runs";
+  std::string device;       // "": as the config says
+  int64_t jobs = 1;
+  int64_t threads = 0;      // 0: all processors, divided by jobs
+  bool dry_run = false, fail_fast = false, retry_failed = false;
+  std::string html;         // where the report page goes; "": <out>/<study>/report.html
+};
+int run_command(const RunArguments& arguments);
+
+// One prepared cell folder: what `run --jobs` starts as child processes. Not for people.
+int cell_command(const std::string& folder, int64_t threads);
+
+struct EvalArguments {
+  std::string run;
+  std::vector<std::string> overrides;
+  std::string device;
+  int64_t threads = 0;
+};
+int eval_command(const EvalArguments& arguments);
+
+struct PredictArguments {
+  std::string run;
+  std::string device;
+  int64_t threads = 0;
+  bool logits = false;         // every logit with round-trip digits
+  bool raw = false;            // take the sequences as the model's whole input: append nothing
+  std::vector<std::string> overrides;
+};
+int predict_command(const PredictArguments& arguments);
+
+struct ReportArguments {
+  std::vector<std::string> folders;
+  std::string html, csv;
+  bool markdown = false;
+};
+int report_command(const ReportArguments& arguments);
+
+int list_command(const std::string& what);
+
+struct BenchArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string device;
+  int64_t threads = 0;
+  int64_t steps = 0;  // 0: enough for a few seconds
+  bool json = false, profile = false;
+};
+int bench_command(const BenchArguments& arguments);
+
+}  // namespace longshot

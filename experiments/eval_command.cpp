@@ -1,0 +1,76 @@
+// `longshot eval RUN [key=value...]`: a finished run's checkpoint, evaluated again: other lengths, other RoPE
+// scaling, other positions. The result goes beside the first, never over it.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "core/files.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "experiments/commands.h"
+#include "experiments/load.h"
+#include "experiments/run_cell.h"
+#include "experiments/run_folder.h"
+#include "train/checkpoint.h"
+#include "train/signals.h"
+
+namespace longshot {
+
+int eval_command(const EvalArguments& arguments) {
+  set_threads(int(arguments.threads));
+  const std::string& folder = arguments.run;
+  if (!file_exists(folder + "/config.toml"))
+    throw UsageError(fmt::format("{}: not a run folder (it has no config.toml)", folder));
+  if (!file_exists(folder + "/checkpoint.safetensors"))
+    throw UsageError(fmt::format("{}: there is no checkpoint; the run has not got that far", folder));
+  for (const std::string& override_text : arguments.overrides) {
+    for (const char* fixed : {"train.", "model.dim", "model.layers", "model.heads", "model.ffn", "name"}) {
+      if (override_text.rfind(fixed, 0) == 0 && override_text.rfind("train.lengths", 0) != 0) {
+        throw UsageError(fmt::format(
+            "command line: {}: training is over; eval takes [evaluate], [encoding], [positions] and seed",
+            override_text));
+      }
+    }
+  }
+  std::vector<std::string> overrides = arguments.overrides;
+  if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
+  const RunConfig config = load_run(folder + "/config.toml", overrides);
+  check_files(config);
+  BuiltModel built = build_model(config);
+  load_parameters(folder + "/checkpoint.safetensors", *built.encoder);
+
+  SignalScope signals;
+  const LengthOptions lengths = config.train.lengths.resolve(config.train.steps, *built.task);
+  const auto begin = std::chrono::steady_clock::now();
+  Evaluator evaluator(*built.encoder, *built.task, config.evaluate, uint64_t(config.seed));
+  StoredEvaluation evaluation;
+  evaluation.overrides = arguments.overrides;
+  for (const std::string& each : arguments.overrides)
+    evaluation.label += (evaluation.label.empty() ? "" : " ") + each;
+  if (evaluation.label.empty()) evaluation.label = "again";
+  evaluation.scores = evaluator.all(Split::test, lengths.low(), lengths.high());
+  evaluation.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (evaluation.scores.stopped) {
+    log::warn("stopped by a signal; nothing was written");
+    return kExitStopped;
+  }
+  write_evaluation(folder, evaluation);
+
+  const Summary summary = read_summary(folder);
+  const auto show = [&](const Score& score) {
+    return summary.metric == "loss"
+               ? fmt::format("loss {:.4f}  perplexity {:.3f}{}", score.loss, std::exp(score.loss),
+                             summary.bytes ? fmt::format("  {:.4f} bits per byte", score.loss / std::log(2.0)) : "")
+               : fmt::format("{} {:.2f} % +- {:.2f}", summary.metric, 100 * metric_of(summary, score),
+                             100 * metric_error_of(summary, score));
+  };
+  fmt::print("{} ({})\n", folder, evaluation.label);
+  for (const LengthScore& each : evaluation.scores.in_range)
+    fmt::print("  in range{}  {}\n", each.sliding ? " (sliding)" : "", show(each.score));
+  for (const LengthScore& each : evaluation.scores.lengths)
+    fmt::print("  {:>8}{}  {}\n", each.length, each.sliding ? " (sliding)" : "", show(each.score));
+  return kExitDone;
+}
+
+}  // namespace longshot

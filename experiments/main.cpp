@@ -1,0 +1,135 @@
+// The program `longshot`: parses the command line and calls one command.
+#include <CLI/CLI.hpp>
+
+#include <exception>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "experiments/commands.h"
+
+namespace {
+
+using namespace longshot;
+
+// CONFIG... [key=value...]: what holds a '=' is an override, the rest are files.
+void split_overrides(const std::vector<std::string>& words, std::vector<std::string>& files,
+                     std::vector<std::string>& overrides) {
+  for (const std::string& word : words)
+    (word.find('=') == std::string::npos ? files : overrides).push_back(word);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Longshot: train Transformers on short sequences, see what they do on longer ones."};
+  app.set_version_flag("--version", std::string("longshot ") + LONGSHOT_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+  std::string device;
+  int64_t threads = 0;
+  app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->type_name("DEVICE");
+  app.add_option("--threads", threads, "worker threads; 0: all processors")
+      ->check(CLI::Range(0, 1024));
+
+  RunArguments run;
+  std::vector<std::string> run_words;
+  CLI::App* run_app = app.add_subcommand("run", "train and evaluate a config, or every cell of its sweep");
+  run_app->add_option("config", run_words, "config files, then key=value")->required();
+  run_app->add_option("--out", run.out, "folder for results")->capture_default_str();
+  run_app->add_option("--jobs", run.jobs, "cells side by side")->capture_default_str()->check(CLI::Range(1, 1024));
+  run_app->add_flag("--dry-run", run.dry_run, "list cells, their state and an estimate of the time");
+  run_app->add_flag("--fail-fast", run.fail_fast, "stop at the first cell that fails");
+  run_app->add_flag("--retry-failed", run.retry_failed, "run failed and diverged cells again");
+  run_app->add_option("--html", run.html, "where the report page goes");
+
+  std::string cell_folder;
+  CLI::App* cell_app = app.add_subcommand("cell", "")->group("");
+  cell_app->add_option("folder", cell_folder)->required();
+
+  EvalArguments eval;
+  std::vector<std::string> eval_words;
+  CLI::App* eval_app = app.add_subcommand("eval", "evaluate a finished run again, with other lengths, scaling or positions");
+  eval_app->add_option("run", eval_words, "a run folder, then key=value")->required();
+
+  PredictArguments predict;
+  std::vector<std::string> predict_words;
+  CLI::App* predict_app = app.add_subcommand("predict", "sequences on standard input, predictions on standard output");
+  predict_app->add_option("run", predict_words, "a run folder, then key=value")->required();
+  predict_app->add_flag("--logits", predict.logits, "every logit with all its digits");
+  predict_app->add_flag("--raw", predict.raw, "append no placeholders: the sequences are the whole input");
+
+  ReportArguments report;
+  CLI::App* report_app = app.add_subcommand("report", "tables and pictures of finished runs");
+  report_app->add_option("folders", report.folders, "run folders, or folders that hold them")->required();
+  report_app->add_option("--html", report.html, "write a self-contained page");
+  report_app->add_option("--csv", report.csv, "write every number, one a line");
+  report_app->add_flag("--markdown", report.markdown, "tables as markdown");
+
+  std::string list;
+  CLI::App* list_app = app.add_subcommand("list", "tasks, encodings, positions and keys that there are");
+  list_app->add_option("what", list, "tasks, encodings, positions or keys");
+
+  BenchArguments bench;
+  std::vector<std::string> bench_words;
+  CLI::App* bench_app = app.add_subcommand("bench", "time training steps of a config");
+  bench_app->add_option("config", bench_words, "a config file, then key=value")->required();
+  bench_app->add_option("--steps", bench.steps, "steps to time; 0: a few seconds' worth")->check(CLI::Range(0, 1000000));
+  bench_app->add_flag("--json", bench.json, "one JSON object");
+  bench_app->add_flag("--profile", bench.profile, "where a step's time goes, operation by operation");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version are no mistakes; everything else is bad usage.
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const auto one = [](const std::vector<std::string>& words, std::vector<std::string>& overrides,
+                      const char* what) {
+    std::vector<std::string> files;
+    split_overrides(words, files, overrides);
+    if (files.size() != 1)
+      throw UsageError(fmt::format("command line: exactly one {} is needed, {} given", what, files.size()));
+    return files.front();
+  };
+  if (run_app->parsed()) {
+    split_overrides(run_words, run.configs, run.overrides);
+    if (run.configs.empty()) throw UsageError("command line: no config file given");
+    run.device = device;
+    run.threads = threads;
+    return run_command(run);
+  }
+  if (cell_app->parsed()) return cell_command(cell_folder, threads);
+  if (eval_app->parsed()) {
+    eval.run = one(eval_words, eval.overrides, "run folder");
+    eval.device = device;
+    eval.threads = threads;
+    return eval_command(eval);
+  }
+  if (predict_app->parsed()) {
+    predict.run = one(predict_words, predict.overrides, "run folder");
+    predict.device = device;
+    predict.threads = threads;
+    return predict_command(predict);
+  }
+  if (report_app->parsed()) return report_command(report);
+  if (bench_app->parsed()) {
+    bench.config = one(bench_words, bench.overrides, "config");
+    bench.device = device;
+    bench.threads = threads;
+    return bench_command(bench);
+  }
+  return list_command(list);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  longshot::log::initialize();
+  try {
+    return run(argc, argv);
+  } catch (const longshot::UsageError& error) {
+    fmt::print(stderr, "longshot: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "longshot: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,80 @@
+// Report: finished runs, gathered, grouped and averaged over seeds; printed as text, markdown, CSV or HTML.
+//
+// A group is a set of runs that differ in nothing but the seed: one curve, one row. Runs of one task and one
+// training range are compared with each other: one panel.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/summary.h"
+
+namespace longshot {
+
+// Mean, spread and extremes of one number over a group's runs.
+struct Spread {
+  int64_t n = 0;
+  double mean = 0, deviation = 0;  // sample standard deviation, 0 when n < 2
+  double max = 0, min = 0;
+  double sampling_error = 0;       // standard error of the mean from finite test samples
+};
+
+struct ReportPoint {
+  int64_t length = 0;
+  Spread spread;
+};
+
+enum class Verdict {
+  not_fitted,    // in range below 99 %: nothing can be said about extrapolation
+  fails,         // fitted, and at the longest length nearer to chance than to its own in-range score
+  degrades,      // fitted, and loses more than 5 points by the longest length
+  extrapolates,  // fitted, and keeps its score
+  none           // a loss, not an accuracy, or nothing beyond the training lengths
+};
+const char* name_of(Verdict verdict);
+
+struct ReportGroup {
+  std::string label;                  // "rope randomized", with whatever else tells it apart
+  std::string encoding;
+  std::vector<const Summary*> runs;   // by seed
+  Spread in_range, out_of_range;
+  std::vector<ReportPoint> points;    // ascending length
+  double best_out_of_range = 0;       // of the run with the best score beyond: "max" of the literature
+  int64_t parameters = 0;
+  double seconds = 0;                 // mean training time
+  Verdict verdict = Verdict::none;
+};
+
+struct ReportPanel {
+  std::string title;                  // task and whatever else the panel's runs share and others do not
+  std::string task, metric;
+  bool bytes = false, sliding = false;
+  int64_t train_min = 0, train_max = 0;
+  double chance = 0;
+  std::vector<int64_t> lengths;       // all that occur, ascending
+  std::vector<ReportGroup> groups;
+};
+
+struct UnfinishedRun {
+  std::string folder, state, message;
+};
+
+struct Report {
+  std::string title;
+  std::vector<Summary> summaries;
+  std::vector<ReportPanel> panels;
+  std::vector<UnfinishedRun> unfinished;
+  std::vector<std::string> differing;  // keys in which the runs differ
+};
+
+// Every finished run in the given folders and in their folders, two levels deep. UsageError when a folder does not exist or
+// holds none. Damaged runs are listed as unfinished.
+Report gather_report(const std::vector<std::string>& folders);
+Spread spread_of(const std::vector<double>& values, const std::vector<double>& errors);
+
+std::string report_text(const Report& report, bool color, int64_t width);
+std::string report_markdown(const Report& report);
+std::string report_csv(const Report& report);   // one line a run, evaluation, window and length
+std::string report_html(const Report& report);  // experiments/report_html.cpp
+
+}  // namespace longshot

@@ -1,0 +1,201 @@
+// Reports for the terminal, for markdown pages and for other programs (CSV).
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "experiments/report.h"
+#include "train/progress.h"
+
+namespace longshot {
+namespace {
+
+std::string show(const ReportPanel& panel, double value) {
+  if (!std::isfinite(value)) return "-";
+  return panel.metric == "loss" ? fmt::format("{:.3f}", value) : fmt::format("{:.1f}", 100 * value);
+}
+
+std::string show_spread(const ReportPanel& panel, const Spread& spread) {
+  if (spread.n == 0) return "-";
+  if (spread.n == 1) return show(panel, spread.mean);
+  return fmt::format("{} +- {}", show(panel, spread.mean), show(panel, spread.deviation));
+}
+
+std::string unit(const ReportPanel& panel) {
+  if (panel.metric == "loss") return "loss (nats a token; lower is better)";
+  return panel.metric == "sequence_accuracy" ? "whole sequences right, %" : "predictions right, %";
+}
+
+// At most `most` of the lengths, the first and the last among them, evenly spread.
+std::vector<int64_t> choose_lengths(const std::vector<int64_t>& lengths, size_t most) {
+  if (lengths.size() <= most) return lengths;
+  std::vector<int64_t> result;
+  for (size_t i = 0; i < most; ++i)
+    result.push_back(lengths[i * (lengths.size() - 1) / (most - 1)]);
+  return result;
+}
+
+double at_length(const ReportGroup& group, int64_t length) {
+  for (const ReportPoint& point : group.points)
+    if (point.length == length) return point.spread.mean;
+  return std::nan("");
+}
+
+struct Table {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+};
+
+Table table_of(const ReportPanel& panel, size_t most_lengths) {
+  const std::vector<int64_t> lengths = choose_lengths(panel.lengths, most_lengths);
+  Table table;
+  table.header = {"encoding", "in range", "beyond", "best"};
+  for (const int64_t length : lengths) table.header.push_back(fmt::format("n={}", length));
+  table.header.insert(table.header.end(), {"runs", "verdict"});
+  for (const ReportGroup& group : panel.groups) {
+    std::vector<std::string> row = {group.label, show_spread(panel, group.in_range),
+                                    show_spread(panel, group.out_of_range),
+                                    show(panel, group.best_out_of_range)};
+    for (const int64_t length : lengths) row.push_back(show(panel, at_length(group, length)));
+    row.push_back(std::to_string(group.in_range.n));
+    row.push_back(name_of(group.verdict));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string heading(const ReportPanel& panel) {
+  std::string text = fmt::format("{}: {}", panel.title, unit(panel));
+  if (panel.metric != "loss") text += fmt::format("; chance {:.1f}", 100 * panel.chance);
+  return text;
+}
+
+double largest_error(const ReportPanel& panel) {
+  double largest = 0;
+  for (const ReportGroup& group : panel.groups)
+    for (const ReportPoint& point : group.points)
+      largest = std::max(largest, point.spread.sampling_error);
+  return largest;
+}
+
+constexpr const char* kLegend =
+    "in range: lengths drawn as in training; beyond: mean over the longer lengths; +- is the standard deviation over "
+    "seeds; best: the best seed beyond. A failure is claimed only where in range reaches 99 %.";
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
+
+std::string report_text(const Report& report, bool color, int64_t width) {
+  std::string out;
+  for (const ReportPanel& panel : report.panels) {
+    // As many lengths as fit on a line.
+    Table table;
+    std::vector<size_t> widths;
+    for (size_t most = std::max<size_t>(2, panel.lengths.size()); most >= 2; --most) {
+      table = table_of(panel, most);
+      widths.assign(table.header.size(), 0);
+      for (size_t c = 0; c < table.header.size(); ++c) widths[c] = table.header[c].size();
+      for (const auto& row : table.rows)
+        for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+      size_t total = 0;
+      for (const size_t each : widths) total += each + 2;
+      if (int64_t(total) <= width) break;
+    }
+    out += fmt::format("{}{}{}\n", color ? "\x1b[1m" : "", heading(panel), color ? "\x1b[0m" : "");
+    const auto line = [&](const std::vector<std::string>& cells) {
+      std::string text;
+      for (size_t c = 0; c < cells.size(); ++c) {
+        const bool left = c == 0 || c + 1 == cells.size();
+        text += left ? fmt::format("{:<{}}", cells[c], widths[c]) : fmt::format("{:>{}}", cells[c], widths[c]);
+        text += "  ";
+      }
+      while (!text.empty() && text.back() == ' ') text.pop_back();
+      return text + "\n";
+    };
+    out += line(table.header);
+    for (const auto& row : table.rows) {
+      std::string text = line(row);
+      if (color) {
+        const std::string& verdict = row.back();
+        const char* code = verdict == "extrapolates" ? "\x1b[32m" : verdict == "fails beyond" ? "\x1b[31m" : verdict == "not fitted" ? "\x1b[2m" : "";
+        if (*code != 0) text = code + text.substr(0, text.size() - 1) + "\x1b[0m\n";
+      }
+      out += text;
+    }
+    if (panel.metric != "loss")
+      out += fmt::format("sampling error of a number at one length: at most {:.1f} points\n", 100 * largest_error(panel));
+    out += "\n";
+  }
+  out += std::string(kLegend) + "\n";
+  for (const UnfinishedRun& run : report.unfinished)
+    out += fmt::format("not in the tables: {} ({}{})\n", run.folder, run.state,
+                       run.message.empty() ? "" : ": " + run.message);
+  return out;
+}
+
+std::string report_markdown(const Report& report) {
+  std::string out;
+  for (const ReportPanel& panel : report.panels) {
+    const Table table = table_of(panel, 8);
+    out += fmt::format("**{}**\n\n", heading(panel));
+    const auto line = [](const std::vector<std::string>& cells) {
+      std::string text = "|";
+      for (const std::string& cell : cells) text += " " + cell + " |";
+      return text + "\n";
+    };
+    out += line(table.header);
+    out += "|";
+    for (size_t c = 0; c < table.header.size(); ++c)
+      out += c == 0 || c + 1 == table.header.size() ? " --- |" : " ---: |";
+    out += "\n";
+    for (const auto& row : table.rows) out += line(row);
+    out += "\n";
+  }
+  return out + std::string(kLegend) + "\n";
+}
+
+std::string report_csv(const Report& report) {
+  std::vector<std::string> keys;
+  for (const std::string& key : report.differing)
+    if (key != "seed") keys.push_back(key);
+  std::string out = "study,cell,task,encoding,positions,label,seed";
+  for (const std::string& key : keys) out += "," + csv_field(key);
+  out += ",evaluation,window,length,train_min,train_max,samples,loss,accuracy,accuracy_error,sequence_accuracy,"
+         "sequence_accuracy_error,parameters,train_seconds,steps\n";
+  for (const Summary& summary : report.summaries) {
+    std::string prefix = fmt::format("{},{},{},{},{},{},{}", csv_field(summary.study),
+                                     csv_field(summary.cell), summary.task, summary.encoding,
+                                     summary.positions, csv_field(summary.encoding_label), summary.seed);
+    for (const std::string& key : keys) {
+      std::string value;
+      for (const auto& [name, text] : summary.axes)
+        if (name == key) value = text;
+      prefix += "," + csv_field(value);
+    }
+    for (const StoredEvaluation& evaluation : summary.evaluations) {
+      const auto line = [&](const LengthScore& each) {
+        const Score& score = each.score;
+        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{:.1f},{}\n", prefix,
+                           csv_field(evaluation.label), each.sliding ? "sliding" : "segments",
+                           each.length == 0 ? std::string("in_range") : std::to_string(each.length),
+                           summary.train_min, summary.train_max, score.samples, score.loss,
+                           score.accuracy, score.accuracy_error, score.sequence_accuracy,
+                           score.sequence_accuracy_error, summary.parameters, summary.train_seconds,
+                           summary.steps);
+      };
+      for (const LengthScore& each : evaluation.scores.in_range) line(each);
+      for (const LengthScore& each : evaluation.scores.lengths) line(each);
+    }
+  }
+  return out;
+}
+
+}  // namespace longshot

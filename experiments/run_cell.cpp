@@ -1,0 +1,215 @@
+#include "experiments/run_cell.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/device.h"
+#include "core/files.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "experiments/load.h"
+#include "experiments/run_folder.h"
+#include "train/signals.h"
+#include "train/trainer.h"
+
+namespace longshot {
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void log_parameters(const Encoder& encoder) {
+  const auto list = [](const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text.empty() ? std::string("none") : text;
+  };
+  log::info("{} parameters", encoder.parameters().parameter_count());
+  log::debug("with weight decay: {}", list(encoder.parameters().names(true)));
+  log::debug("without: {}", list(encoder.parameters().names(false)));
+}
+
+const char* metric_name(const TaskSpec& spec) {
+  return spec.bytes ? "loss" : spec.exact_match ? "sequence_accuracy" : "accuracy";
+}
+
+int train_and_evaluate(const CellRun& run, bool show_progress) {
+  const RunConfig& config = run.config;
+  BuiltModel built = build_model(config);
+  log_parameters(*built.encoder);
+
+  TrainerOptions options;
+  options.train = config.train;
+  options.evaluate = config.evaluate;
+  options.seed = uint64_t(config.seed);
+  options.folder = run.folder;
+  options.identity = run.identity;
+  options.show_progress = show_progress;
+  Trainer trainer(*built.encoder, *built.task, options);
+  const TrainResult trained = trainer.run();
+  if (trained.outcome == Outcome::interrupted) {
+    log::warn("{}; run again to go on", trained.message);
+    return kExitStopped;
+  }
+  if (trained.outcome == Outcome::diverged) {
+    log::error("{}", trained.message);
+    return kExitDiverged;
+  }
+
+  const LengthOptions lengths = config.train.lengths.resolve(config.train.steps, *built.task);
+  const double begin = now_seconds();
+  Evaluator evaluator(*built.encoder, *built.task, config.evaluate, uint64_t(config.seed));
+  StoredEvaluation evaluation;
+  evaluation.scores = evaluator.all(Split::test, lengths.low(), lengths.high());
+  evaluation.seconds = now_seconds() - begin;
+  if (evaluation.scores.stopped) {
+    log::warn("stopped by a signal while evaluating; run again to finish");
+    return kExitStopped;
+  }
+
+  const TaskSpec spec = built.task->spec();
+  Summary summary;
+  summary.version = LONGSHOT_VERSION;
+  summary.study = run.study;
+  summary.cell = run.cell;
+  summary.identity = run.identity;
+  summary.task = config.task.type;
+  summary.encoding = config.encoding.type;
+  summary.positions = config.positions.type;
+  summary.encoding_label = encoding_label(config);
+  summary.axes = run.axes;
+  summary.seed = config.seed;
+  summary.device = built.backend->name();
+  summary.device_description = built.backend->description();
+  summary.threads = threads();
+  summary.parameters = built.encoder->parameters().parameter_count();
+  summary.parameters_sha256 = parameters_sha256(*built.encoder);
+  summary.chance = spec.chance;
+  summary.metric = metric_name(spec);
+  summary.bytes = spec.bytes;
+  summary.train_min = lengths.low();
+  summary.train_max = lengths.high();
+  summary.steps = trained.progress.step;
+  summary.best_step = trained.progress.best_step;
+  summary.stopped_early = trained.progress.stopped_early;
+  summary.skipped_steps = trained.skipped_steps;
+  summary.last_loss = trained.last_loss;
+  summary.train_seconds = trained.progress.seconds;
+  if (summary.train_seconds > 0) {
+    summary.steps_per_second = double(trained.progress.step) / summary.train_seconds;
+    summary.tokens_per_second = double(trained.progress.tokens) / summary.train_seconds;
+  }
+  summary.memory_bytes = int64_t(built.context->step_heap().capacity() +
+                                 built.context->persistent_heap().capacity());
+  summary.evaluations.push_back(std::move(evaluation));
+  write_summary(run.folder, summary);
+  const Score* inside = in_range(summary.evaluations.front(),
+                                 summary.evaluations.front().scores.in_range.front().sliding);
+  log::info("in range: loss {:.4g}, accuracy {:.2f} %", inside->loss, 100 * inside->accuracy);
+  return kExitDone;
+}
+
+}  // namespace
+
+EncoderInterface interface_of(const Task& task, const RunConfig& config) {
+  const TaskSpec spec = task.spec();
+  EncoderInterface interface;
+  interface.input_vocabulary = spec.input_vocabulary;
+  interface.output_classes = spec.output_classes;
+  interface.mean_pool = spec.output == Output::mean;
+  interface.train_length =
+      task.model_length(config.train.lengths.resolve(config.train.steps, task).high());
+  return interface;
+}
+
+BuiltModel build_model(const RunConfig& config, bool log_choice) {
+  BuiltModel built;
+  built.task = make_task(config.task.type, config.task.options);
+  if (built.task->spec().causal && !config.model.causal) {
+    throw UsageError(fmt::format(
+        "{}: task {} predicts later inputs; it needs model.causal = true, or every token would see its own "
+        "answer", config.task.where.to_string(), config.task.type));
+  }
+  std::string reason;
+  built.backend = make_backend(config.device.type, &reason);
+  if (log_choice) log::info("device {}: {}", built.backend->name(), reason);
+  built.context = std::make_unique<Context>(*built.backend);
+  built.encoder = std::make_unique<Encoder>(*built.context, config.model, config.encoding.with_type(),
+                                            config.positions.with_type(),
+                                            interface_of(*built.task, config), uint64_t(config.seed));
+  return built;
+}
+
+std::string encoding_label(const RunConfig& config) {
+  return config.positions.type == "contiguous" ? config.encoding.type
+                                               : config.encoding.type + " " + config.positions.type;
+}
+
+void write_cell(const CellRun& run) {
+  make_folder(run.folder);
+  write_file_atomically(run.folder + "/config.toml", to_toml(run.config));
+  nlohmann::ordered_json axes = nlohmann::ordered_json::array();
+  for (const auto& [key, value] : run.axes) axes.push_back({key, value});
+  const nlohmann::ordered_json json = {
+      {"identity", run.identity}, {"study", run.study}, {"cell", run.cell}, {"axes", axes}};
+  write_file_atomically(run.folder + "/cell.json", json.dump(1) + "\n");
+}
+
+CellRun read_cell(const std::string& folder) {
+  CellRun run;
+  run.folder = folder;
+  run.config = load_run(folder + "/config.toml");
+  const std::string path = folder + "/cell.json";
+  try {
+    const auto json = nlohmann::json::parse(read_file(path));
+    run.identity = json.at("identity");
+    run.study = json.at("study");
+    run.cell = json.at("cell");
+    for (const auto& axis : json.at("axes")) run.axes.emplace_back(axis.at(0), axis.at(1));
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError(fmt::format("{}: cannot be read ({}); delete the folder and run again", path,
+                                 error.what()));
+  }
+  return run;
+}
+
+int run_cell(const CellRun& run, bool show_progress) {
+  FolderLock lock(run.folder);
+  if (!lock.held()) {
+    log::error("{}: another process is working on this run", run.folder);
+    return kExitFailed;
+  }
+  log::FileSink file(run.folder + "/log.txt");
+  RunStatus status;
+  status.identity = run.identity;
+  status.process = getpid();
+  status.started = time_now();
+  status.state = RunState::running;
+  write_status(run.folder, status);
+  const auto finish = [&](RunState state, int code, const std::string& message) {
+    status.state = state;
+    status.exit_code = code;
+    status.message = message;
+    write_status(run.folder, status);
+    return code;
+  };
+  try {
+    const int code = train_and_evaluate(run, show_progress);
+    if (code == kExitStopped) return finish(RunState::interrupted, code, "stopped by a signal");
+    if (code == kExitDiverged) return finish(RunState::diverged, code, "the loss was not finite");
+    return finish(RunState::finished, code, "");
+  } catch (const UsageError& error) {
+    log::error("{}", error.what());
+    return finish(RunState::failed, kExitUsage, error.what());
+  } catch (const std::exception& error) {
+    log::error("{}", error.what());
+    return finish(RunState::failed, kExitFailed, error.what());
+  }
+}
+
+}  // namespace longshot

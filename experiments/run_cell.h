@@ -1,0 +1,50 @@
+// One run: build task and model from a RunConfig, train, evaluate, write the result into its folder.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend.h"
+#include "core/context.h"
+#include "data/task.h"
+#include "experiments/schema.h"
+#include "experiments/summary.h"
+#include "nn/encoder.h"
+
+namespace longshot {
+
+// Exit codes of the program.
+constexpr int kExitDone = 0, kExitFailed = 1, kExitUsage = 2, kExitDiverged = 3, kExitStopped = 75;
+
+// A task and a model on a device, as a config describes them.
+struct BuiltModel {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Task> task;
+  std::unique_ptr<Encoder> encoder;
+};
+// `log_choice`: say which device was chosen and why.
+BuiltModel build_model(const RunConfig& config, bool log_choice = true);
+EncoderInterface interface_of(const Task& task, const RunConfig& config);
+
+struct CellRun {
+  RunConfig config;
+  std::string identity;
+  std::vector<std::pair<std::string, std::string>> axes;  // what the sweep varies, as text
+  std::string folder;                                     // exists
+  std::string study, cell;
+};
+
+// Trains from where the folder's state is, evaluates, writes summary.json. Returns an exit code; failures are
+// logged and written to status.json. The caller has installed a SignalScope.
+int run_cell(const CellRun& run, bool show_progress);
+// Everything run_cell needs, in a folder: config.toml and cell.json. Sweeps hand cells to child processes so.
+void write_cell(const CellRun& run);
+CellRun read_cell(const std::string& folder);
+
+// A name for tables and curves: the encoding's type, with the sampler's unless contiguous.
+std::string encoding_label(const RunConfig& config);
+
+}  // namespace longshot

@@ -1,0 +1,209 @@
+#include "experiments/sweep_plan.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+
+#include "core/device.h"
+#include "core/files.h"
+#include "core/log.h"
+#include "experiments/load.h"
+#include "experiments/sweep.h"
+#include "train/trainer.h"
+
+namespace longshot {
+namespace {
+
+// The part of a config that evaluation depends on, as text: for telling whether a finished cell must be
+// evaluated again.
+std::string evaluation_text(const RunConfig& config) {
+  ConfigTable table;
+  write_options(table, config.evaluate);
+  table.erase("batch");
+  table.erase("memory_mb");
+  return table.to_toml();
+}
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Cells with the same key take the same time: seeds and rates do not matter.
+std::string cost_key(const RunConfig& config) {
+  RunConfig plain = config;
+  plain.name.clear();
+  plain.seed = 0;
+  plain.train.lr = 0;
+  plain.train.steps = 1;
+  return to_toml(plain);
+}
+
+struct Cost {
+  double step = 0;        // seconds, at the mean training length
+  double evaluation = 0;  // seconds, the final one, all lengths
+  double in_range = 0;    // seconds, one evaluation during training
+};
+
+Cost measure(const RunConfig& config) {
+  RunConfig quiet = config;
+  BuiltModel built = build_model(quiet, false);
+  const Task& task = *built.task;
+  const LengthOptions lengths = config.train.lengths.resolve(config.train.steps, task);
+  const double classes = double(task.spec().output_classes);
+  Cost cost;
+
+  Optimizer optimizer(built.encoder->parameters(), config.train);
+  TrainingStep step(*built.encoder, optimizer, config.train, uint64_t(config.seed));
+  const Tensor losses = built.context->make({config.train.accumulate}, built.context->dtype(),
+                                            Lifetime::persistent, "losses");
+  Batcher batcher(task);
+  std::vector<Batch> batches(static_cast<size_t>(config.train.accumulate));
+  double operations = 0, seconds = 0, mean_operations = 0;
+  int64_t steps = 0;
+  // Warm up, then at least three steps or a tenth of a second.
+  for (int64_t i = 0; i < 40 && (steps < 3 || seconds < 0.1); ++i) {
+    double step_cost = 0;
+    for (int64_t m = 0; m < config.train.accumulate; ++m) {
+      Batch& batch = batches[size_t(m)];
+      batcher.training(uint64_t(config.seed), uint64_t(i), lengths,
+                       config.train.batch * config.train.accumulate, m * config.train.batch,
+                       config.train.batch, batch);
+      step_cost += step_operations(config.model, int64_t(classes), batch.rows, batch.length);
+    }
+    const double begin = now_seconds();
+    step.run(i, batches, losses.data());
+    built.backend->synchronize();
+    if (i == 0) continue;
+    seconds += now_seconds() - begin;
+    operations += step_cost;
+    ++steps;
+  }
+  int64_t counted = 0;
+  for (int64_t n = lengths.low(); n <= lengths.high(); n += std::max<int64_t>(1, (lengths.high() - lengths.low()) / 32)) {
+    mean_operations += step_operations(config.model, int64_t(classes),
+                                       config.train.batch * config.train.accumulate, task.model_length(n));
+    ++counted;
+  }
+  const double per_operation = seconds / operations;
+  cost.step = per_operation * mean_operations / double(counted);
+
+  // Evaluation: one batch in the middle of the lengths, the others by their operations.
+  const std::vector<int64_t> asked = config.evaluate_lengths();
+  EvaluateOptions few = config.evaluate;
+  few.samples = std::min(few.samples, few.batch);
+  few.in_range_samples = few.samples;
+  Evaluator evaluator(*built.encoder, task, few, uint64_t(config.seed));
+  const int64_t probe = asked.empty() ? lengths.high() : asked[asked.size() / 2];
+  const double begin = now_seconds();
+  const Score score = evaluator.at_length(Split::test, probe);
+  const double took = now_seconds() - begin;
+  const double one = step_operations(config.model, int64_t(classes), 1, task.model_length(probe));
+  const double per_sample = took / double(std::max<int64_t>(score.samples, 1)) / one;
+  for (const int64_t length : asked) {
+    cost.evaluation += per_sample * double(config.evaluate.samples) *
+                       step_operations(config.model, int64_t(classes), 1, task.model_length(length));
+  }
+  cost.in_range = per_sample * double(config.evaluate.in_range_samples) * mean_operations /
+                  double(counted) / double(config.train.batch * config.train.accumulate);
+  cost.evaluation += cost.in_range;
+  return cost;
+}
+
+}  // namespace
+
+double step_operations(const ModelOptions& model, int64_t classes, int64_t rows, int64_t length) {
+  const double b = double(rows), t = double(length), d = double(model.dim), l = double(model.layers);
+  return 6 * b * t * (l * (4 * d * d + 2 * d * double(model.ffn)) + d * double(classes)) +
+         12 * l * b * t * t * d;
+}
+
+bool PlannedCell::needs_work(bool retry_failed) const {
+  switch (status.state) {
+    case RunState::finished: return evaluate_again;
+    case RunState::failed:
+    case RunState::diverged: return retry_failed;
+    case RunState::running: return false;
+    default: return true;
+  }
+}
+
+SweepPlan plan_sweep(const RunArguments& arguments) {
+  std::vector<std::string> overrides = arguments.overrides;
+  if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
+  const LoadedConfig loaded = load_config(arguments.configs, overrides);
+  const std::vector<Cell> cells = expand_sweep(loaded, automatic_device());
+  SweepPlan plan;
+  plan.study = cells.front().config.name;
+  plan.folder = (std::filesystem::path(arguments.out) / plan.study).string();
+  for (const Cell& cell : cells) {
+    check_files(cell.config);
+    PlannedCell planned;
+    planned.run.config = cell.config;
+    planned.run.identity = cell.identity;
+    planned.run.study = plan.study;
+    for (const auto& [key, value] : cell.overrides)
+      planned.run.axes.emplace_back(key, value.is_string() ? value.as_string() : value.to_toml());
+    const auto existing = find_cell_folder(plan.folder, cell);
+    planned.run.folder =
+        existing ? existing->string() : (std::filesystem::path(plan.folder) / cell.folder).string();
+    planned.run.cell = std::filesystem::path(planned.run.folder).filename().string();
+    planned.status = read_status(planned.run.folder);
+    if (planned.status.state == RunState::finished) {
+      const bool complete = file_exists(planned.run.folder + "/summary.json");
+      planned.evaluate_again =
+          !complete || evaluation_text(load_run(planned.run.folder + "/config.toml")) !=
+                           evaluation_text(cell.config);
+    }
+    plan.cells.push_back(std::move(planned));
+  }
+  return plan;
+}
+
+std::vector<double> estimate_seconds(const SweepPlan& plan, bool retry_failed) {
+  // At most this many kinds of cells are measured; the others are scaled from a measured cell with the
+  // same encoding, or any.
+  constexpr size_t kMeasured = 40;
+  std::map<std::string, Cost> known;
+  std::map<std::string, std::pair<double, Cost>> by_encoding;  // operations of one step, cost
+  std::vector<double> result;
+  for (const PlannedCell& cell : plan.cells) {
+    if (!cell.needs_work(retry_failed)) {
+      result.push_back(0);
+      continue;
+    }
+    const RunConfig& config = cell.run.config;
+    const std::string key = cost_key(config);
+    auto found = known.find(key);
+    if (found == known.end()) {
+      const std::string encoding = encoding_label(config);
+      const auto task = make_task(config.task.type, config.task.options);
+      const double operations = step_operations(
+          config.model, task->spec().output_classes, config.train.batch,
+          task->model_length((config.train.lengths.min + config.train.lengths.max) / 2));
+      const auto similar = by_encoding.find(encoding);
+      Cost cost;
+      if (known.size() < kMeasured || similar == by_encoding.end()) {
+        cost = measure(config);
+        by_encoding.emplace(encoding, std::make_pair(operations, cost));
+      } else {
+        const double ratio = operations / similar->second.first;
+        cost = similar->second.second;
+        cost.step *= ratio, cost.evaluation *= ratio, cost.in_range *= ratio;
+      }
+      found = known.emplace(key, cost).first;
+    }
+    const Cost& cost = found->second;
+    const TrainOptions& train = config.train;
+    double seconds = cost.evaluation;
+    if (cell.status.state != RunState::finished) {
+      seconds += cost.step * double(train.steps);
+      if (train.evaluate_every > 0)
+        seconds += cost.in_range * double(train.steps / train.evaluate_every);
+    }
+    result.push_back(seconds);
+  }
+  return result;
+}
+
+}  // namespace longshot

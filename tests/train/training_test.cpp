@@ -1,0 +1,281 @@
+// The trainer's promises: equal bits across stop and resume, thread counts and evaluation habits; accumulation
+// equals the large batch; divergence and signals end a run with a usable state. Pitfall cases B23 to B28, B31, B35.
+#include "train/trainer.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/config_toml.h"
+#include "core/cpu/cpu_backend.h"
+#include "core/files.h"
+#include "core/parallel.h"
+#include "tests/catch.h"
+#include "train/evaluator.h"
+#include "train/signals.h"
+
+using namespace longshot;
+
+namespace {
+
+std::string fresh_folder(const std::string& name) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("longshot-train-{}-{}", getpid(), name)).string();
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+struct Setup {
+  TrainerOptions options;
+  ModelOptions model;
+  std::string task = "reverse_string";
+  std::string encoding = "type = \"sinusoidal\"";
+  std::string positions = "type = \"randomized\"\nmax = 64\n";
+  Setup() {
+    model.dim = 16;
+    model.layers = 2;
+    model.heads = 2;
+    model.ffn = 32;
+    model.dropout = 0.1;
+    options.train.steps = 12;
+    options.train.batch = 8;
+    options.train.lengths.max = 10;
+    options.train.log_every = 3;
+    options.train.evaluate_every = 0;
+    options.train.checkpoint_every = 0;
+    options.evaluate.in_range_samples = 40;
+    options.evaluate.samples = 20;
+    options.seed = 5;
+    options.identity = "test";
+    options.show_progress = false;
+  }
+};
+
+// A model and everything round it, built anew each time as a new process would.
+struct Run {
+  std::unique_ptr<Backend> backend = make_cpu_backend();
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Task> task;
+  std::unique_ptr<Encoder> encoder;
+  std::unique_ptr<Trainer> trainer;
+  explicit Run(const Setup& setup) {
+    context = std::make_unique<Context>(*backend);
+    task = make_task(setup.task, ConfigTable());
+    const TaskSpec spec = task->spec();
+    EncoderInterface interface;
+    interface.input_vocabulary = spec.input_vocabulary;
+    interface.output_classes = spec.output_classes;
+    encoder = std::make_unique<Encoder>(*context, setup.model, parse_toml(setup.encoding, "encoding"),
+                                        parse_toml(setup.positions, "positions"), interface, setup.options.seed);
+    trainer = std::make_unique<Trainer>(*encoder, *task, setup.options);
+  }
+  std::vector<float> parameters() const { return encoder->parameters().parameters().to_host<float>(); }
+  std::vector<float> moments() const {
+    std::vector<float> all = encoder->parameters().first_moments().to_host<float>();
+    const std::vector<float> second = encoder->parameters().second_moments().to_host<float>();
+    all.insert(all.end(), second.begin(), second.end());
+    return all;
+  }
+};
+
+std::vector<float> trained(const Setup& setup) {
+  Run run(setup);
+  REQUIRE(run.trainer->run().outcome == Outcome::done);
+  return run.parameters();
+}
+
+// Runs until `stop_step` steps are done, as if a signal had come there.
+void run_and_stop(Setup setup, int64_t stop_step) {
+  const int64_t steps = setup.options.train.steps;
+  (void)steps;
+  Run run(setup);
+  // A stop is asked for by the task's thread of batches in real life; here a checkpoint is taken by a run that
+  // is told to stop before its first step and then goes on step by step.
+  for (int64_t i = 0; i < stop_step; ++i) {
+    Run piece(setup);
+    request_stop();
+    const TrainResult result = piece.trainer->run();
+    clear_stop_request();
+    REQUIRE(result.outcome == Outcome::interrupted);
+    REQUIRE(result.progress.step == i + 1);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the same config gives the same bits for any number of threads", "[train]") {
+  const Setup setup;
+  const int before = threads();
+  set_threads(1);
+  const std::vector<float> one = trained(setup);
+  for (const int count : {2, 3, 4}) {
+    set_threads(count);
+    CHECK(trained(setup) == one);
+  }
+  set_threads(before);
+}
+
+// B31: 12 steps against 5 single steps, each in a new "process", and the rest, with dropout and random positions.
+TEST_CASE("a stopped and resumed run ends in the uninterrupted run's bits", "[train]") {
+  Setup whole;
+  whole.options.train.evaluate_every = 4;
+  whole.options.train.checkpoint_every = 6;
+  whole.options.folder = fresh_folder("whole");
+  Run uninterrupted(whole);
+  REQUIRE(uninterrupted.trainer->run().outcome == Outcome::done);
+
+  Setup pieces = whole;
+  pieces.options.folder = fresh_folder("pieces");
+  run_and_stop(pieces, 5);
+  Run rest(pieces);
+  REQUIRE(rest.trainer->run().outcome == Outcome::done);
+  CHECK(rest.parameters() == uninterrupted.parameters());
+  CHECK(rest.moments() == uninterrupted.moments());
+  CHECK(read_file(pieces.options.folder + "/metrics.jsonl") == read_file(whole.options.folder + "/metrics.jsonl"));
+  CHECK(parameters_sha256(*rest.encoder) == parameters_sha256(*uninterrupted.encoder));
+}
+
+TEST_CASE("evaluating more often, or never, changes nothing", "[train]") {
+  Setup setup;
+  const std::vector<float> never = trained(setup);
+  setup.options.train.evaluate_every = 1;
+  CHECK(trained(setup) == never);
+  setup.options.train.evaluate_every = 5;
+  setup.options.evaluate.by_position = true;
+  CHECK(trained(setup) == never);
+}
+
+// B24: the mean over all targets of the step, not a mean of means.
+TEST_CASE("accumulated micro-batches equal the large batch", "[train]") {
+  for (const char* draw : {"batch", "sequence"}) {
+    Setup large;
+    large.options.train.lengths.draw = draw;
+    large.options.train.batch = 12;
+    large.options.train.steps = 3;
+    large.model.dropout = 0.1;
+    Setup small = large;
+    small.options.train.batch = 4;
+    small.options.train.accumulate = 3;
+    const std::vector<float> a = trained(large), b = trained(small);
+    REQUIRE(a.size() == b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      INFO(draw << " parameter " << i);
+      REQUIRE(a[i] == Approx(b[i]).margin(2e-6).epsilon(1e-4));
+    }
+  }
+}
+
+// B25: samples count once, whatever the batch; B28: evaluation draws nothing.
+TEST_CASE("evaluation does not depend on its batch size and repeats to the bit", "[train]") {
+  Setup setup;
+  Run run(setup);
+  REQUIRE(run.trainer->run().outcome == Outcome::done);
+  EvaluateOptions options = setup.options.evaluate;
+  options.batch = 1;
+  options.samples = 21;
+  Evaluator reference(*run.encoder, *run.task, options, 5);
+  const Score first = reference.at_length(Split::test, 9);
+  CHECK(first.samples == 21);
+  CHECK(reference.at_length(Split::test, 9).loss == first.loss);
+  for (const int64_t batch : {2, 7, 64}) {
+    options.batch = batch;
+    Evaluator other(*run.encoder, *run.task, options, 5);
+    const Score score = other.at_length(Split::test, 9);
+    CHECK(score.loss == Approx(first.loss).epsilon(1e-6));
+    CHECK(score.accuracy == first.accuracy);
+    CHECK(score.sequence_accuracy == first.sequence_accuracy);
+  }
+  // A tight memory limit means batches of one, not an error.
+  options.memory_mb = 1;
+  CHECK(Evaluator(*run.encoder, *run.task, options, 5).at_length(Split::test, 9).loss == Approx(first.loss).epsilon(1e-6));
+}
+
+TEST_CASE("a loss that is not finite stops the run with a saved state", "[train]") {
+  Setup setup;
+  setup.options.folder = fresh_folder("diverged");
+  setup.options.train.steps = 50;
+  setup.options.train.log_every = 1;
+  setup.options.train.lr = 1e30;
+  setup.options.train.clip = 0;
+  Run run(setup);
+  const TrainResult result = run.trainer->run();
+  REQUIRE(result.outcome == Outcome::diverged);
+  CHECK(result.progress.diverged);
+  CHECK(file_exists(setup.options.folder + "/training_state.safetensors"));
+  CHECK_THAT(read_file(setup.options.folder + "/metrics.jsonl"), ContainsSubstring("\"loss\": null"));
+  // Asked again, it says so instead of going on.
+  Run again(setup);
+  CHECK(again.trainer->run().outcome == Outcome::diverged);
+}
+
+TEST_CASE("early stopping counts evaluations, and the best parameters can be kept", "[train]") {
+  Setup setup;
+  setup.options.train.steps = 40;
+  setup.options.train.evaluate_every = 2;
+  setup.options.train.patience = 3;
+  setup.options.train.min_delta = 10;  // nothing improves by this much: only the first counts
+  setup.options.train.keep = "best";
+  Run run(setup);
+  const TrainResult result = run.trainer->run();
+  CHECK(result.progress.stopped_early);
+  CHECK(result.progress.best_step == 2);
+  CHECK(result.progress.step == 8);  // 2 is the best, 4, 6 and 8 are not better
+  Setup two = Setup();
+  two.options.train.steps = 2;
+  CHECK(run.parameters() == trained(two));
+}
+
+TEST_CASE("a state of another run is refused", "[train]") {
+  Setup setup;
+  setup.options.folder = fresh_folder("identity");
+  Run(setup).trainer->run();
+  setup.options.identity = "another";
+  Run other(setup);
+  CHECK_THROWS_WITH(other.trainer->run(), ContainsSubstring("belongs to another run"));
+}
+
+TEST_CASE("parameters travel by file between equal models only", "[train]") {
+  Setup setup;
+  setup.encoding = "type = \"rope\"\npairing = \"interleaved\"";
+  const std::string path = fresh_folder("files") + "/p.safetensors";
+  Run source(setup);
+  source.trainer->run();
+  save_parameters(path, *source.encoder);
+
+  setup.options.seed = 6;
+  Run target(setup);
+  CHECK(target.parameters() != source.parameters());
+  load_parameters(path, *target.encoder);
+  CHECK(target.parameters() == source.parameters());
+  // B01: the other pairing would use the same shapes and be wrong.
+  Setup half = setup;
+  half.encoding = "type = \"rope\"\npairing = \"half\"";
+  CHECK_THROWS_WITH(load_parameters(path, *Run(half).encoder), ContainsSubstring("pairing"));
+  Setup wide = setup;
+  wide.model.ffn = 48;
+  CHECK_THROWS_WITH(load_parameters(path, *Run(wide).encoder), ContainsSubstring("has shape"));
+  Setup deep = setup;
+  deep.model.layers = 3;
+  CHECK_THROWS_WITH(load_parameters(path, *Run(deep).encoder), ContainsSubstring("is missing"));
+  Setup shallow = setup;
+  shallow.model.layers = 1;
+  CHECK_THROWS_WITH(load_parameters(path, *Run(shallow).encoder), ContainsSubstring("does not belong"));
+  const CheckpointModel model = read_checkpoint_model(path);
+  CHECK(model.encoding.find("type")->as_string() == "rope");
+  CHECK(model.interface.output_classes == source.task->spec().output_classes);
+}
+
+// After the first steps, training asks the system for no memory.
+TEST_CASE("training settles on one slab of step memory", "[train]") {
+  Setup setup;
+  setup.options.train.lengths.draw = "fixed";
+  Run run(setup);
+  run.trainer->run();
+  const int64_t taken = run.context->step_heap().slabs_taken();
+  setup.options.train.steps = 24;
+  Run longer(setup);
+  longer.trainer->run();
+  CHECK(longer.context->step_heap().slabs_taken() == taken);
+}

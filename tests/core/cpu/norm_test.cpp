@@ -1,6 +1,8 @@
 // Layer norm and RMS norm, with residual and dropout: by hand, against double loops, gradients.
 #include "core/cpu/norm.h"
 
+#include <type_traits>
+
 #include "core/cpu/dropout.h"
 #include "tests/core/cpu/kernel_test.h"
 
@@ -78,8 +80,9 @@ struct Gradients { std::vector<double> dx, dresidual, dgain, dbias; };
 
 // start: what every gradient holds before (added to when accumulate).
 template <class T>
-Gradients backward(const Problem<T>& problem, const std::vector<T>& dy, const std::vector<T>* dsum,
-                   bool accumulate, T start = T(0)) {
+Gradients backward(const Problem<T>& problem, const std::vector<T>& dy,
+                   const std::type_identity_t<std::vector<T>>* dsum,
+                   bool accumulate, std::type_identity_t<T> start = 0) {
   const auto forward = problem.forward();
   const int64_t n = problem.rows * problem.columns;
   const T fresh = accumulate ? start : T(NAN);

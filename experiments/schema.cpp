@@ -228,6 +228,7 @@ RunConfig resolve(const ConfigTable& table, const Schema& schema) {
   read_options(table, context, top);
 
   RunConfig config;
+  config.written = table;
   config.name = top.name.empty() ? "run" : top.name;
   config.seed = top.seed;
   read_section(table, "device", schema, config.device);
@@ -261,7 +262,7 @@ void check_files(const RunConfig& config, const Schema& schema) {
               types->section + "." + field.key, value->as_string());
     }
   }
-  check({"config", 0, 0}, "train.init_from", config.train.init_from);
+  check(place_of(config.written, "train", "init_from"), "train.init_from", config.train.init_from);
 }
 
 // ---- writing -----------------------------------------------------------------------------------

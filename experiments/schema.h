@@ -61,6 +61,8 @@ struct RunConfig {
   ModelOptions model;
   TrainOptions train;
   EvaluateOptions evaluate;
+  ConfigTable
+      written;  // what was written, for places in messages: place_of(written, "train", "lr")
   std::vector<int64_t> evaluate_lengths() const { return expand_lengths(evaluate.lengths); }
 };
 

@@ -1,0 +1,123 @@
+// Checks across modules, each pointing to the line that has to change.
+#include "experiments/check_run.h"
+
+#include <fmt/core.h>
+
+#include "nn/parameter_store.h"
+
+namespace longshot {
+
+namespace {
+
+[[noreturn]] void fail(const SourceLocation& where, const std::string& message) {
+  throw UsageError(where.to_string() + ": " + message);
+}
+
+// Mistakes found by a module that does not know where its options were written.
+template <class Build>
+auto located(const SourceLocation& where, Build build) {
+  try {
+    return build();
+  } catch (const UsageError& error) {
+    const std::string place = where.file + ":";
+    if (std::string_view(error.what()).starts_with(place)) throw;
+    fail(where, error.what());
+  }
+}
+
+SourceLocation place(const RunConfig& config, const char* section, const char* key) {
+  return place_of(config.written, section, key);
+}
+
+// The place of this length in the list, as far as it was written as such.
+SourceLocation place_of_length(const RunConfig& config, int64_t length) {
+  for (const ConfigValue& item : config.evaluate.lengths.as_array()) {
+    const int64_t* number = std::get_if<int64_t>(&item.variant());
+    if (number != nullptr && *number == length) return item.where();
+  }
+  return place(config, "evaluate", "lengths");
+}
+
+template <class Interface>
+const typename Registry<Interface>::Entry& entry_of(const TypedSection& section, const char* what) {
+  return Registry<Interface>::instance().get(section.type, what, section.where);
+}
+
+}  // namespace
+
+void check_task(const RunConfig& config, const Task& task) {
+  const LengthOptions lengths = located(place(config, "train", "lengths"), [&] {
+    return config.train.lengths.resolve(config.train.steps, task);
+  });
+  if (task.spec().causal && !config.model.causal && config.train.steps > 0)
+    fail(config.task.where,
+         fmt::format("task {} predicts its own next token: it needs model.causal = true",
+                     config.task.type));
+  for (const int64_t length : config.evaluate_lengths())
+    if (length < task.min_length() || length > task.max_length())
+      fail(place_of_length(config, length),
+           task.max_length() == Task::kUnlimited
+               ? fmt::format("evaluate.lengths has {}, and task {} makes lengths from {}", length,
+                             config.task.type, task.min_length())
+               : fmt::format("evaluate.lengths has {}, and task {} makes lengths from {} to {}",
+                             length, config.task.type, task.min_length(), task.max_length()));
+}
+
+void check_reach(const RunConfig& config, const Task& task, const EncodingTraits& traits,
+                 const PositionSampler& sampler) {
+  const ConfigValue* beyond = config.encoding.options.find("beyond");
+  const bool strict = beyond == nullptr || !beyond->is_string() || beyond->as_string() == "error";
+  for (const int64_t length : config.evaluate_lengths()) {
+    const int64_t tokens = task.model_length(length);
+    if (sampler.capacity() > 0 && tokens > sampler.capacity())
+      fail(place_of_length(config, length),
+           fmt::format("evaluate.lengths has {}: {} tokens with what the task adds, and positions "
+                       "{} has only {}",
+                       length, tokens, config.positions.type, sampler.capacity()));
+    // A sampler with a limit of its own is held against the capacity where the model is built.
+    if (strict && traits.capacity > 0 && sampler.position_limit() == 0 && tokens > traits.capacity)
+      fail(place_of_length(config, length),
+           fmt::format(
+               "evaluate.lengths has {}: {} tokens with what the task adds, and encoding {} has "
+               "capacity {}{}",
+               length, tokens, config.encoding.type, traits.capacity,
+               beyond == nullptr ? ""
+                                 : "; raise encoding.capacity, or choose what happens beyond it "
+                                   "with encoding.beyond"));
+  }
+}
+
+void check_run(const RunConfig& config, Context& context) {
+  const std::unique_ptr<Task> task = located(
+      config.task.where, [&] { return make_task(config.task.type, config.task.with_type()); });
+  check_task(config, *task);
+
+  const ReadContext read_positions{"positions", {}, {"type"}},
+      read_encoding{"encoding", {}, {"type"}};
+  const std::unique_ptr<PositionSampler> sampler = located(config.positions.where, [&] {
+    return entry_of<PositionSampler>(config.positions, "position sampler")
+        .create(config.positions.with_type(), read_positions);
+  });
+  EncodingModel model;
+  model.dim = config.model.dim;
+  model.heads = config.model.heads;
+  model.head_dim = config.model.dim / config.model.heads;
+  model.layers = config.model.layers;
+  model.causal = config.model.causal;
+  model.train_length = task->model_length(config.train.lengths.high());
+  model.position_limit = sampler->position_limit();
+  ParameterStore store(context);
+  const std::unique_ptr<PositionalEncoding> encoding = located(config.encoding.where, [&] {
+    return entry_of<PositionalEncoding>(config.encoding, "encoding")
+        .create(config.encoding.with_type(), read_encoding, model, ModuleScope(store, "encoding"));
+  });
+  const EncodingTraits traits = encoding->traits();
+  if (traits.causal_only && !config.model.causal)
+    fail(config.encoding.where,
+         fmt::format("encoding {} has no meaning for keys ahead of the query: "
+                     "it needs model.causal = true",
+                     config.encoding.type));
+  check_reach(config, *task, traits, *sampler);
+}
+
+}  // namespace longshot

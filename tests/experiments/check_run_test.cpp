@@ -2,6 +2,7 @@
 #include "experiments/check_run.h"
 
 #include "core/config_toml.h"
+#include "core/cpu/cpu_backend.h"
 #include "experiments/load.h"
 #include "tests/catch.h"
 #include "tests/experiments/fake_schema.h"
@@ -110,4 +111,25 @@ TEST_CASE("an option of another installed encoding is named as such") {
       usage_error([] { config_of(kReversed + "[encoding]\ntype = 'rope'\nbuckets = 32\n"); }),
       ContainsSubstring("a.toml:4:1: unknown key \"buckets\" in [encoding]; \"buckets\" is an "
                         "option of encoding t5"));
+}
+
+TEST_CASE("check_run builds the modules and points to what has to change") {
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  Context context(*backend);
+  const auto error = [&](const std::string& toml) {
+    const RunConfig config = config_of(toml);
+    return usage_error([&] { check_run(config, context); });
+  };
+  CHECK(error(kReversed + "encoding = 'rope'\n") == "no error");
+  // Odd rotary width: 40 / 8 = 5 lanes a head.
+  CHECK_THAT(error(kReversed + "[model]\ndim = 40\n[encoding]\ntype = 'rope'\n"),
+             ContainsSubstring("a.toml:5:1: encoding rope: ") && ContainsSubstring("5"));
+  CHECK_THAT(error(kReversed + "[encoding]\ntype = 'rope'\nwidth = 3\n"),
+             ContainsSubstring("a.toml:3:1: encoding rope: ") && ContainsSubstring("3"));
+  CHECK_THAT(error(kReversed + "[encoding]\ntype = 'learned'\ncapacity = 20\n"),
+             ContainsSubstring("a.toml:3:1: ") && ContainsSubstring("20"));
+  CHECK_THAT(
+      error(kReversed + "encoding = { type = 'learned', capacity = 100 }\n[evaluate]\nlengths = "
+                        "[50, 51]\n"),
+      ContainsSubstring("evaluate.lengths has 51: 102 tokens"));
 }

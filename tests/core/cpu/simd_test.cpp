@@ -50,9 +50,9 @@ TEST_CASE("vector exp, log, tanh and erf are accurate") {
   auto dlog = [](double x) { return std::log(x); };
   auto dtanh = [](double x) { return std::tanh(x); };
   auto derf = [](double x) { return std::erf(x); };
-  CHECK(worst_ulp(-87, 88.7f, vexp, dexp) < 1.5);
+  CHECK(worst_ulp(-87.33f, 88.7f, vexp, dexp) < 1.5);
   CHECK(worst_ulp(-1, 1, vexp, dexp) < 1.5);
-  CHECK(worst_ulp(-103, -87, vexp, dexp) < 1.5);  // subnormal results
+  CHECK(at(-87.4f, vexp) == 0);  // instead of a subnormal number
   CHECK(worst_ulp(0.4f, 2.5f, vlog, dlog) < 2.0);
   CHECK(worst_ulp(1e-30f, 1e30f, vlog, dlog) < 2.0);
   CHECK(worst_ulp(1e-42f, 1e-37f, vlog, dlog) < 2.0);

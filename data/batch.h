@@ -14,10 +14,10 @@ namespace longshot {
 
 struct Batch {
   int64_t rows = 0;
-  int64_t length = 0;                 // of every row, padding and placeholders included
-  std::vector<int32_t> tokens;        // (rows, length)
-  std::vector<int32_t> lengths;       // (rows): real tokens, placeholders included
-  bool padded = false;                // some lengths[r] < length
+  int64_t length = 0;            // of every row, padding and placeholders included
+  std::vector<int32_t> tokens;   // (rows, length)
+  std::vector<int32_t> lengths;  // (rows): real tokens, placeholders included
+  bool padded = false;           // some lengths[r] < length
   int64_t output_begin = 0;
   int64_t outputs = 0;
   std::vector<int32_t> targets;       // (rows, outputs), -1 = no loss

@@ -18,8 +18,8 @@ class Batcher {
 
   // Rows first_row .. first_row + rows - 1 of optimizer step `step`, whose batch has `step_rows`
   // rows in all (batch * accumulate). Cutting a step into micro-batches changes no example, and
-  // with draw = "batch" all of them have the step's one length. `lengths` must be resolved. Row r is example
-  // step * step_rows + r of the training split.
+  // with draw = "batch" all of them have the step's one length. `lengths` must be resolved. Row r
+  // is example step * step_rows + r of the training split.
   void training(uint64_t seed, uint64_t step, const LengthOptions& lengths, int64_t step_rows,
                 int64_t first_row, int64_t rows, Batch& out);
 

@@ -2,9 +2,8 @@
 // bits and beyond.
 #pragma once
 
-#include <gmpxx.h>
-
 #include <cstdint>
+#include <gmpxx.h>
 #include <vector>
 
 #include "core/random.h"

@@ -6,8 +6,8 @@
 //
 // Score: the whole answer right (exact match). Under teacher forcing that is the same as under
 // greedy decoding: if every a_j is the most probable token after the true prefix, then greedy
-// decoding reproduces the true prefix step by step and never leaves it; and the first j where it is not is
-// also where greedy decoding, on the same prefix until then, goes wrong.
+// decoding reproduces the true prefix step by step and never leaves it; and the first j where it is
+// not is also where greedy decoding, on the same prefix until then, goes wrong.
 //
 // Ids: the task's symbols, then END, BEGIN, SEPARATOR, PADDING. Classes: the symbols and END.
 // BEGIN gives a causal model without positional encoding something to count from.

@@ -11,8 +11,8 @@ LengthOptions LengthOptions::resolve(int64_t train_steps, const Task& task) cons
   if (draw != "fixed" && min > max)
     throw UsageError(fmt::format("train.lengths: min = {} is greater than max = {}", min, max));
   if (draw != "fixed" && length != 0)
-    throw UsageError(fmt::format("train.lengths: length = {} needs draw = \"fixed\", got \"{}\"",
-                                 length, draw));
+    throw UsageError(
+        fmt::format("train.lengths: length = {} needs draw = \"fixed\", got \"{}\"", length, draw));
   if (curriculum == "none" && curriculum_steps != 0)
     throw UsageError(fmt::format(
         "train.lengths: curriculum_steps = {} needs curriculum = \"linear\"", curriculum_steps));

@@ -28,8 +28,10 @@ struct LengthOptions {
   void fields(FieldVisitor& visit) {
     visit.field("min", min, "shortest training length", at_least(1));
     visit.field("max", max, "longest training length", at_least(1));
-    visit.field("draw", draw, "one length a batch (no padding), one a sequence (padded), or always "
-                "`length`", one_of({"batch", "sequence", "fixed"}));
+    visit.field("draw", draw,
+                "one length a batch (no padding), one a sequence (padded), or always "
+                "`length`",
+                one_of({"batch", "sequence", "fixed"}));
     visit.field("length", length, "the length for draw = \"fixed\"; 0: max", at_least(0));
     visit.field("curriculum", curriculum, "linear: the longest length grows from min to max",
                 one_of({"none", "linear"}));

@@ -1,12 +1,11 @@
 #include "data/mapped_file.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "core/error.h"
@@ -28,7 +27,8 @@ MappedFile::MappedFile(const std::string& path) {
     const int error = errno;
     ::close(descriptor);
     if (mapping == MAP_FAILED)
-      throw UsageError(fmt::format("{}: cannot map {} bytes: {}", path, size_, std::strerror(error)));
+      throw UsageError(
+          fmt::format("{}: cannot map {} bytes: {}", path, size_, std::strerror(error)));
     data_ = static_cast<const uint8_t*>(mapping);
   } else {
     ::close(descriptor);

@@ -40,8 +40,8 @@ void Prefetcher::work(std::stop_token stop) {
     {
       // Item `taken_ - 1` is in the caller's hands, so depth - 1 slots may be filled beyond it.
       std::unique_lock lock(mutex_);
-      const bool free = changed_.wait(
-          lock, stop, [&] { return item - (taken_ == 0 ? 0 : taken_ - 1) < depth; });
+      const bool free =
+          changed_.wait(lock, stop, [&] { return item - (taken_ == 0 ? 0 : taken_ - 1) < depth; });
       if (!free || stop.stop_requested()) return;
     }
     try {

@@ -18,11 +18,11 @@ namespace longshot {
 struct PrefetchPlan {
   uint64_t seed = 0;
   LengthOptions lengths;
-  int64_t batch = 1;         // rows of one micro-batch
-  int64_t accumulate = 1;    // micro-batches of one optimizer step
-  uint64_t first_step = 0;   // resumed runs start later
-  uint64_t end_step = 0;     // no batch is prepared from here on
-  int64_t depth = 3;         // batches held ready, the one in use included; at least 2
+  int64_t batch = 1;        // rows of one micro-batch
+  int64_t accumulate = 1;   // micro-batches of one optimizer step
+  uint64_t first_step = 0;  // resumed runs start later
+  uint64_t end_step = 0;    // no batch is prepared from here on
+  int64_t depth = 3;        // batches held ready, the one in use included; at least 2
 };
 
 class Prefetcher {
@@ -45,11 +45,11 @@ class Prefetcher {
   std::vector<Batch> ring_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  uint64_t total_ = 0;     // batches in the plan
-  uint64_t made_ = 0;      // guarded by mutex_: batches finished by the thread
-  uint64_t taken_ = 0;     // guarded by mutex_: batches returned by next()
+  uint64_t total_ = 0;  // batches in the plan
+  uint64_t made_ = 0;   // guarded by mutex_: batches finished by the thread
+  uint64_t taken_ = 0;  // guarded by mutex_: batches returned by next()
   std::exception_ptr failure_;
-  std::jthread thread_;    // last: joins before the rest dies
+  std::jthread thread_;  // last: joins before the rest dies
 };
 
 }  // namespace longshot

@@ -6,19 +6,26 @@ namespace longshot {
 
 const char* name_of(Split split) {
   switch (split) {
-    case Split::train: return "train";
-    case Split::validation: return "validation";
-    case Split::test: return "test";
+    case Split::train:
+      return "train";
+    case Split::validation:
+      return "validation";
+    case Split::test:
+      return "test";
   }
   return "?";
 }
 
 const char* name_of(Output output) {
   switch (output) {
-    case Output::placeholders: return "placeholders";
-    case Output::per_token: return "per_token";
-    case Output::first_token: return "first_token";
-    case Output::mean: return "mean";
+    case Output::placeholders:
+      return "placeholders";
+    case Output::per_token:
+      return "per_token";
+    case Output::first_token:
+      return "first_token";
+    case Output::mean:
+      return "mean";
   }
   return "?";
 }

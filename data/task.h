@@ -38,20 +38,20 @@ const char* name_of(Output output);
 // The loss is cross-entropy over `output_classes` logits a prediction, averaged over all targets
 // that are not -1. (With two classes that is the logistic loss of the logits' difference.)
 struct TaskSpec {
-  int64_t input_vocabulary = 0;    // token ids the model may see, every special token included
+  int64_t input_vocabulary = 0;  // token ids the model may see, every special token included
   int64_t output_classes = 0;
   int64_t placeholder_token = -1;  // -1 unless output == placeholders
   int64_t padding_token = 0;       // fills padded rows; always a valid id (padded keys are masked)
   Output output = Output::placeholders;
-  bool causal = false;          // targets are later inputs: only a causal model may be trained on it
-  bool bytes = false;           // a target is a byte: perplexity and bits per byte are meaningful
-  bool windowed = false;        // evaluation slides a window over one text; a stride has a meaning
-  bool exact_match = false;     // the headline score is the whole sequence right, not each token
-  double chance = 0;            // per-token accuracy of guessing
-  std::string chance_reason;    // how it is computed, in words
-  std::string level;            // "R", "DCF", "CS" (Chomsky hierarchy), or "" where it says nothing
-  std::string input_symbols;    // one character per input id, "" where ids have no characters;
-  std::string output_symbols;   //   special tokens beyond the string's end have none
+  bool causal = false;         // targets are later inputs: only a causal model may be trained on it
+  bool bytes = false;          // a target is a byte: perplexity and bits per byte are meaningful
+  bool windowed = false;       // evaluation slides a window over one text; a stride has a meaning
+  bool exact_match = false;    // the headline score is the whole sequence right, not each token
+  double chance = 0;           // per-token accuracy of guessing
+  std::string chance_reason;   // how it is computed, in words
+  std::string level;           // "R", "DCF", "CS" (Chomsky hierarchy), or "" where it says nothing
+  std::string input_symbols;   // one character per input id, "" where ids have no characters;
+  std::string output_symbols;  //   special tokens beyond the string's end have none
 };
 
 // Names one example. `stride` is for windowed tasks (TaskSpec::windowed) in evaluation: how far
@@ -120,7 +120,8 @@ class Task {
   // The training distribution of lengths in [low, high]: uniform, unless the data decides.
   virtual int64_t draw_length(RandomSequence& random, int64_t low, int64_t high) const;
   // The same distribution as an evaluation plan of about `samples` samples, by length, ascending.
-  // Default: shares that differ by at most one; with fewer samples than lengths, evenly spaced ones.
+  // Default: shares that differ by at most one; with fewer samples than lengths, evenly spaced
+  // ones.
   virtual std::vector<LengthShare> in_range(Split split, int64_t low, int64_t high,
                                             int64_t samples) const;
 };

@@ -2,8 +2,8 @@
 // Kazemnejad et al. 2023; reversed and padded forms as in Zhou et al. 2024. Layout and scoring:
 // data/causal_task.h. Ids: digits 0 .. 9, + 10.
 //   pad       true: digits uniform, leading zeros stay, the sum has n + 1 digits; all examples of
-//             one length are equally long. false: no leading zeros (except the number 0), the sum has n or
-//             n + 1 digits (the lengths are then "at most").
+//             one length are equally long. false: no leading zeros (except the number 0), the sum
+//             has n or n + 1 digits (the lengths are then "at most").
 //   reversed  true: the answer, and the operands, begin with the least significant digit.
 // Example, padded: BEGIN 9 5 + 0 7 SEPARATOR 1 0 2 END.
 #include <algorithm>

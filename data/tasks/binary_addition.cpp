@@ -1,9 +1,9 @@
 // binary_addition (context-sensitive): a + b, both binary with the least significant bit first; the
 // answer is the sum, least significant first and without redundant zeros, then the terminator 2,
-// then zeros: m = n + 1 answers. Ids: 0, 1, + 2. |a| ~ U{1 .. n - 2}, |b| = n - 1 - |a|; each number
-// uniform in [1, 2^len - 1], zero-padded to its length. n <= 2: one number, echoed.
-// Accuracy ignores what follows the terminator. Deletang et al. 2023, Ruoss et al. 2023.
-// Example: 1 1 + 0 1 is 3 + 2 = 5: 1 0 1 2 0 0.
+// then zeros: m = n + 1 answers. Ids: 0, 1, + 2. |a| ~ U{1 .. n - 2}, |b| = n - 1 - |a|; each
+// number uniform in [1, 2^len - 1], zero-padded to its length. n <= 2: one number, echoed. Accuracy
+// ignores what follows the terminator. Deletang et al. 2023, Ruoss et al. 2023. Example: 1 1 + 0 1
+// is 3 + 2 = 5: 1 0 1 2 0 0.
 #include "data/big_binary.h"
 #include "data/placeholder_task.h"
 

@@ -1,5 +1,5 @@
-// binary_multiplication (context-sensitive): a * b, both binary with the least significant bit first;
-// the answer is the product, least significant first and without redundant zeros, then the
+// binary_multiplication (context-sensitive): a * b, both binary with the least significant bit
+// first; the answer is the product, least significant first and without redundant zeros, then the
 // terminator 2, then zeros: m = n answers. Ids: 0, 1, * 2. |a| ~ U{1 .. n - 2}, |b| = n - 1 - |a|;
 // each number uniform in [1, 2^len - 1], zero-padded to its length. n <= 2: all zeros.
 // Accuracy ignores what follows the terminator. Deletang et al. 2023, Ruoss et al. 2023.

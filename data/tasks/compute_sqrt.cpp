@@ -1,8 +1,8 @@
 // compute_sqrt (context-sensitive): floor of the square root of a binary number of n bits, most
-// significant bit first, in m = ceil(n / 2) bits, most significant first, zero-padded. The number is
-// uniform in [1, 2^n - 1]. Deletang et al. 2023, Ruoss et al. 2023. The authors' code has the most
-// significant bit first (done here), their paper says least significant first.
-// Example: 0 1 1 0 1 is 13, its root 3: 0 1 1.
+// significant bit first, in m = ceil(n / 2) bits, most significant first, zero-padded. The number
+// is uniform in [1, 2^n - 1]. Deletang et al. 2023, Ruoss et al. 2023. The authors' code has the
+// most significant bit first (done here), their paper says least significant first. Example: 0 1 1
+// 0 1 is 13, its root 3: 0 1 1.
 #include "data/big_binary.h"
 #include "data/placeholder_task.h"
 

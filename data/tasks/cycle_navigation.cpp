@@ -1,5 +1,5 @@
-// cycle_navigation (regular): a walk on a ring of five places. Symbol 0 steps back, 1 stays, 2 steps
-// forward; the class is the place reached from 0, i.e. sum of (symbol - 1) mod 5. One answer.
+// cycle_navigation (regular): a walk on a ring of five places. Symbol 0 steps back, 1 stays, 2
+// steps forward; the class is the place reached from 0, i.e. sum of (symbol - 1) mod 5. One answer.
 // Deletang et al. 2023, Ruoss et al. 2023.
 // Example: 2 2 0 1 ends at 1 + 1 - 1 + 0 = 1.
 #include "data/placeholder_task.h"

@@ -2,8 +2,9 @@
 // A Transformer can express it at every length, and yet one trained on short strings fails on long
 // ones, because attention to one place thins out as n grows; scaling the logits by ln n mends that
 // ([model] log_n_scaling).
-// Chiang & Cholak 2022. The answer is read at CLS (id 2), the first token; two classes under cross-entropy are
-// their logistic loss on the difference of the logits. Example: CLS 1 0 0 has class 1.
+// Chiang & Cholak 2022. The answer is read at CLS (id 2), the first token; two classes under
+// cross-entropy are their logistic loss on the difference of the logits. Example: CLS 1 0 0 has
+// class 1.
 #include "data/placeholder_task.h"
 
 namespace longshot {

@@ -1,9 +1,9 @@
 // modular_arithmetic (regular, "simple"): digits 0 .. 4 joined by +, - and *, with the usual
 // precedence; the class is the value mod 5. One answer. Ids: digits, + 5, - 6, * 7; id 8 (blank) is
 // never drawn and is kept because the published vocabulary has it.
-// Deletang et al. 2023, Ruoss et al. 2023. An expression has an odd number of tokens; for even n the
-// authors' code makes one of n - 1 tokens (done here), their paper says n + 1.
-// Example: 2 + 3 * 4 - 1 is 13, class 3.
+// Deletang et al. 2023, Ruoss et al. 2023. An expression has an odd number of tokens; for even n
+// the authors' code makes one of n - 1 tokens (done here), their paper says n + 1. Example: 2 + 3 *
+// 4 - 1 is 13, class 3.
 #include "data/placeholder_task.h"
 
 namespace longshot {

@@ -1,8 +1,8 @@
 // modular_arithmetic_brackets (deterministic context-free; "Modular Arithmetic" in the papers): an
-// expression with brackets and +, -, * (data/bracket_expression.h); the class is its value mod 5. One
-// answer. Ids: digits 0 .. 4, + 5, - 6, * 7, ( 8, ) 9; id 10 (x) belongs to the published vocabulary
-// and never occurs. Deletang et al. 2023, Ruoss et al. 2023.
-// Example: ( ( 3 ) * - 2 ) is -6, class 4.
+// expression with brackets and +, -, * (data/bracket_expression.h); the class is its value mod 5.
+// One answer. Ids: digits 0 .. 4, + 5, - 6, * 7, ( 8, ) 9; id 10 (x) belongs to the published
+// vocabulary and never occurs. Deletang et al. 2023, Ruoss et al. 2023. Example: ( ( 3 ) * - 2 ) is
+// -6, class 4.
 #include "data/bracket_expression.h"
 #include "data/placeholder_task.h"
 
@@ -26,7 +26,8 @@ class ModularArithmeticBrackets : public Task {
 };
 
 const RegisterType<Task, ModularArithmeticBrackets, NoTaskOptions> kRegister{
-    "modular_arithmetic_brackets", "the value mod 5 of an expression with brackets (deterministic context-free)"};
+    "modular_arithmetic_brackets",
+    "the value mod 5 of an expression with brackets (deterministic context-free)"};
 
 }  // namespace
 }  // namespace longshot

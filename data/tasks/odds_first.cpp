@@ -1,7 +1,7 @@
-// odds_first (context-sensitive): the symbols at odd indices, then those at even ones: m = n answers.
-// Deletang et al. 2023, Ruoss et al. 2023. Indices count from 0, so the 2nd, 4th, ... symbols come
-// first, as in the authors' code; their text says 1st, 3rd, ... first. Equally hard either way.
-// Example: a b c d e gives b d a c e.
+// odds_first (context-sensitive): the symbols at odd indices, then those at even ones: m = n
+// answers. Deletang et al. 2023, Ruoss et al. 2023. Indices count from 0, so the 2nd, 4th, ...
+// symbols come first, as in the authors' code; their text says 1st, 3rd, ... first. Equally hard
+// either way. Example: a b c d e gives b d a c e.
 #include "data/placeholder_task.h"
 
 namespace longshot {
@@ -24,7 +24,8 @@ class OddsFirst : public Task {
 };
 
 const RegisterType<Task, OddsFirst, NoTaskOptions> kRegister{
-    "odds_first", "the symbols at odd indices of a bit string, then the others (context-sensitive)"};
+    "odds_first",
+    "the symbols at odd indices of a bit string, then the others (context-sensitive)"};
 
 }  // namespace
 }  // namespace longshot

@@ -1,8 +1,9 @@
 // parity: is the number of ones odd? CLS w_1 .. w_n, w uniform bits; class (number of
 // ones) mod 2. Weights that solve it at every length exist, and training does not find them.
 // (Answered at a placeholder: task "parity_check".)
-// Chiang & Cholak 2022. The answer is read at CLS (id 2), the first token; two classes under cross-entropy are
-// their logistic loss on the difference of the logits. Example: CLS 1 0 1 1 has class 1.
+// Chiang & Cholak 2022. The answer is read at CLS (id 2), the first token; two classes under
+// cross-entropy are their logistic loss on the difference of the logits. Example: CLS 1 0 1 1 has
+// class 1.
 #include "data/placeholder_task.h"
 
 namespace longshot {

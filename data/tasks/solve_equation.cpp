@@ -2,9 +2,8 @@
 // (data/bracket_expression.h), one digit of it replaced by x, then = and the value mod 5; the class
 // is the digit that x stands for. One answer. Ids: digits 0 .. 4, + 5, - 6, ( 7, ) 8, x 9, = 10.
 // The digit is found from a uniform start index, scanning forward cyclically. n < 3: all zeros.
-// Deletang et al. 2023, Ruoss et al. 2023. The paper's example contains *, the authors' code has none
-// (x would not be unique), and so here.
-// Example: ( x + 4 ) = 2 has x = 3.
+// Deletang et al. 2023, Ruoss et al. 2023. The paper's example contains *, the authors' code has
+// none (x would not be unique), and so here. Example: ( x + 4 ) = 2 has x = 3.
 #include "data/bracket_expression.h"
 #include "data/placeholder_task.h"
 

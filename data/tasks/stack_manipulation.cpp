@@ -1,7 +1,7 @@
 // stack_manipulation (deterministic context-free): a stack, bottom to top, then actions; the answer
-// is the final stack, top to bottom, then the terminator 2, then zeros: m = n + 1 answers. Ids: 0 and
-// 1 content, 2 POP, 3 PUSH 0, 4 PUSH 1. The stack has s ~ U{1 .. n - 1} symbols (n = 1: one), the
-// other n - s symbols are actions drawn uniformly; POP on the empty stack does nothing.
+// is the final stack, top to bottom, then the terminator 2, then zeros: m = n + 1 answers. Ids: 0
+// and 1 content, 2 POP, 3 PUSH 0, 4 PUSH 1. The stack has s ~ U{1 .. n - 1} symbols (n = 1: one),
+// the other n - s symbols are actions drawn uniformly; POP on the empty stack does nothing.
 // Accuracy ignores what follows the terminator. Deletang et al. 2023, Ruoss et al. 2023.
 // Example: 0 1 | POP PUSH1 PUSH0 leaves 0 1 0 (bottom to top): 0 1 0 2 0 0.
 #include <algorithm>
@@ -41,7 +41,8 @@ class StackManipulation : public Task {
 };
 
 const RegisterType<Task, StackManipulation, NoTaskOptions> kRegister{
-    "stack_manipulation", "the stack after a series of pushes and pops (deterministic context-free)"};
+    "stack_manipulation",
+    "the stack after a series of pushes and pops (deterministic context-free)"};
 
 }  // namespace
 }  // namespace longshot

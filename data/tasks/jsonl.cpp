@@ -1,0 +1,247 @@
+// jsonl: the user's own sequences from JSON-lines files (data/sequence_file.h).
+//
+//   target = "per_token"     one class a token of the input
+//            "per_sequence"  one class, read from the mean over the sequence (pool = "mean") or at
+//                            its first token (pool = "first")
+//            "placeholders"  as many placeholder tokens as there are targets follow the input
+//
+// An example's length is its number of input tokens. Batches of one length are drawn from the
+// examples that have it, lengths as often as they occur; mixed lengths are padded. Ids beyond
+// the largest one of the input: padding, then the placeholder. Chance: one of the classes.
+#include <algorithm>
+#include <map>
+
+#include "core/error.h"
+#include "data/mapped_file.h"
+#include "data/sequence_file.h"
+#include "data/task.h"
+
+namespace longshot {
+namespace {
+
+struct JsonlOptions {
+  std::string train, valid, test;
+  double valid_fraction = 0.1;
+  std::string target = "per_token";
+  std::string strings = "byte";
+  std::string pool = "mean";
+  int64_t vocabulary = 0;
+  int64_t classes = 0;
+  bool causal = false;
+  void fields(FieldVisitor& visit) {
+    visit.field("train", train, "JSON-lines file to train on", file_path());
+    visit.field("valid", valid, "file to validate on", file_path());
+    visit.field("test", test, "file to test on", file_path());
+    visit.field("valid_fraction", valid_fraction,
+                "share of train's last lines for validation, without a valid file",
+                from_to_below(0, 1));
+    visit.field("target", target, "what the targets belong to",
+                one_of({"per_token", "per_sequence", "placeholders"}));
+    visit.field("strings", strings, "how strings become ids", one_of({"byte", "character"}));
+    visit.field("pool", pool, "where a per_sequence answer is read", one_of({"mean", "first"}));
+    visit.field("vocabulary", vocabulary, "input ids, special ones apart; 0: as the files need",
+                between(0, double(kLargestId + 1)));
+    visit.field("classes", classes, "target classes; 0: as the files need",
+                between(0, double(kLargestId + 1)));
+    visit.field("causal", causal, "targets are later inputs: refuse a model that is not causal");
+  }
+};
+
+class Jsonl : public Task {
+ public:
+  explicit Jsonl(const JsonlOptions& options) : options_(options) {
+    if (options.train.empty() || options.test.empty())
+      throw UsageError(fmt::format("task jsonl: {} is missing; it needs train and test files",
+                                   options.train.empty() ? "train" : "test"));
+    sets_.push_back(load(options.train));
+    sets_.push_back(options.valid.empty() ? split_off(sets_[0]) : load(options.valid));
+    sets_.push_back(load(options.test));
+    for (const SequenceSet& set : sets_)
+      for (const SequenceRecord& record : set.records)
+        if (set.string_input != sets_[0].string_input ||
+            set.string_target != sets_[0].string_target)
+          set.fail(record, fmt::format("strings here and ids in {}, or the other way round",
+                                       sets_[0].file));
+    measure();
+    for (size_t split = 0; split < sets_.size(); ++split)
+      for (size_t i = 0; i < sets_[split].records.size(); ++i)
+        by_length_[split][int64_t(sets_[split].records[i].input_size)].push_back(i);
+  }
+
+  TaskSpec spec() const override { return spec_; }
+
+  int64_t output_length(int64_t length) const override {
+    if (spec_.output == Output::per_token) return length;
+    if (spec_.output != Output::placeholders) return 1;
+    const auto found = targets_at_.find(length);
+    if (found != targets_at_.end()) return found->second;
+    return targets_equal_inputs_ ? length : most_targets_;
+  }
+
+  int64_t count(Split split, int64_t length, int64_t) const override {
+    if (split == Split::train) return kUnlimited;
+    const auto found = by_length_[size_t(split)].find(length);
+    return found == by_length_[size_t(split)].end() ? 0 : int64_t(found->second.size());
+  }
+
+  std::vector<int64_t> lengths(Split split) const override {
+    std::vector<int64_t> result;
+    for (const auto& [length, records] : by_length_[size_t(split)]) result.push_back(length);
+    return result;
+  }
+
+  int64_t draw_length(RandomSequence& random, int64_t low, int64_t high) const override {
+    const int64_t total = examples_between(Split::train, low, high);
+    if (total == 0)
+      throw UsageError(fmt::format("{}: no sequence has {} to {} input tokens (train.lengths)",
+                                   options_.train, low, high));
+    return length_of(Split::train, low, int64_t(random.below(uint64_t(total))));
+  }
+
+  std::vector<LengthShare> in_range(Split split, int64_t low, int64_t high,
+                                    int64_t samples) const override {
+    const int64_t total = examples_between(split, low, high);
+    const int64_t taken = std::min(total, samples);
+    std::vector<LengthShare> plan;
+    for (int64_t i = 0; i < taken; ++i) {  // evenly through the examples in order of length
+      const int64_t length = length_of(split, low, (2 * i + 1) * total / (2 * taken));
+      if (plan.empty() || plan.back().length != length) plan.push_back({length, 0});
+      ++plan.back().samples;
+    }
+    return plan;
+  }
+
+  void example(const ExampleKey& key, Example& out) const override {
+    out.clear();
+    const auto found = by_length_[size_t(key.split)].find(key.length);
+    LONGSHOT_CHECK(found != by_length_[size_t(key.split)].end(),
+                   "{}: no sequence has {} input tokens", sets_[size_t(key.split)].file,
+                   key.length);
+    const std::vector<size_t>& records = found->second;
+    size_t index = size_t(key.index);
+    if (key.split == Split::train) {
+      RandomSequence random = example_random(key);
+      index = size_t(random.below(records.size()));
+    }
+    LONGSHOT_CHECK(index < records.size(), "{}: example {} of {} with {} input tokens",
+                   sets_[size_t(key.split)].file, index, records.size(), key.length);
+    const SequenceSet& set = sets_[size_t(key.split)];
+    const SequenceRecord& record = set.records[records[index]];
+    const auto input = set.input(record), target = set.target(record);
+    out.input.assign(input.begin(), input.end());
+    for (const int32_t wanted : target) out.predict(wanted);
+  }
+
+ private:
+  SequenceSet load(const std::string& path) const {
+    const MappedFile file(path);
+    const auto bytes = file.bytes();
+    const TargetShape shape = options_.target == "per_token"      ? TargetShape::per_token
+                              : options_.target == "per_sequence" ? TargetShape::single
+                                                                  : TargetShape::any;
+    return parse_sequences({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, shape,
+                           options_.strings == "character");
+  }
+
+  // The last lines of `train`, moved into a set of their own (which shares no ids: they are
+  // copied).
+  SequenceSet split_off(SequenceSet& train) const {
+    const size_t moved = size_t(double(train.records.size()) * options_.valid_fraction);
+    SequenceSet valid = train;
+    valid.records.erase(valid.records.begin(), valid.records.end() - int64_t(moved));
+    train.records.resize(train.records.size() - moved);
+    return valid;
+  }
+
+  // Vocabulary, classes and the numbers of targets, over all three sets.
+  void measure() {
+    const bool characters =
+        options_.strings == "character" && (sets_[0].string_input || sets_[0].string_target);
+    std::vector<int32_t> alphabet;
+    if (characters) alphabet = map_characters(sets_);
+    int64_t vocabulary = options_.vocabulary, classes = options_.classes;
+    if (vocabulary == 0 && sets_[0].string_input)
+      vocabulary = characters ? int64_t(alphabet.size()) : 256;
+    if (classes == 0 && sets_[0].string_target)
+      classes = characters ? int64_t(alphabet.size()) : 256;
+    int64_t largest_input = 0, largest_target = 0;
+    for (const SequenceSet& set : sets_)
+      for (const SequenceRecord& record : set.records) {
+        for (const int32_t id : set.input(record)) {
+          largest_input = std::max<int64_t>(largest_input, id);
+          if (vocabulary > 0 && id >= vocabulary)
+            set.fail(record, fmt::format("input id {}, but vocabulary = {}", id, vocabulary));
+        }
+        for (const int32_t id : set.target(record)) {
+          largest_target = std::max<int64_t>(largest_target, id);
+          if (classes > 0 && id >= classes)
+            set.fail(record, fmt::format("target {}, but classes = {}", id, classes));
+        }
+        const int64_t inputs = int64_t(record.input_size), targets = int64_t(record.target_size);
+        most_targets_ = std::max(most_targets_, targets);
+        targets_at_[inputs] = std::max(targets_at_[inputs], targets);
+        targets_equal_inputs_ = targets_equal_inputs_ && inputs == targets;
+      }
+    if (vocabulary == 0) vocabulary = largest_input + 1;
+    if (classes == 0) classes = std::max<int64_t>(2, largest_target + 1);
+
+    const bool placeholders = options_.target == "placeholders";
+    spec_.padding_token = vocabulary;
+    spec_.placeholder_token = placeholders ? vocabulary + 1 : -1;
+    spec_.input_vocabulary = vocabulary + (placeholders ? 2 : 1);
+    spec_.output_classes = classes;
+    spec_.output = placeholders                     ? Output::placeholders
+                   : options_.target == "per_token" ? Output::per_token
+                   : options_.pool == "mean"        ? Output::mean
+                                                    : Output::first_token;
+    spec_.causal = options_.causal;
+    spec_.chance = 1.0 / double(classes);
+    spec_.chance_reason = fmt::format("one of {} classes guessed", classes);
+    if (sets_[0].string_input) spec_.input_symbols = symbols(characters, alphabet);
+    if (sets_[0].string_target) spec_.output_symbols = symbols(characters, alphabet);
+  }
+
+  // One char an id, where that is possible: bytes, or an alphabet within ASCII.
+  static std::string symbols(bool characters, const std::vector<int32_t>& alphabet) {
+    std::string result;
+    if (!characters) {
+      for (int byte = 0; byte < 256; ++byte) result.push_back(char(byte));
+    } else if (alphabet.empty() || alphabet.back() < 128) {
+      for (const int32_t point : alphabet) result.push_back(char(point));
+    }
+    return result;
+  }
+
+  int64_t examples_between(Split split, int64_t low, int64_t high) const {
+    int64_t total = 0;
+    for (const auto& [length, records] : by_length_[size_t(split)])
+      if (length >= low && length <= high) total += int64_t(records.size());
+    return total;
+  }
+
+  // The length of example `index` among those of at least `low` tokens, in order of length.
+  int64_t length_of(Split split, int64_t low, int64_t index) const {
+    int64_t last = 0;
+    for (const auto& [length, records] : by_length_[size_t(split)]) {
+      if (length < low) continue;
+      last = length;
+      if (index < int64_t(records.size())) break;
+      index -= int64_t(records.size());
+    }
+    return last;
+  }
+
+  JsonlOptions options_;
+  std::vector<SequenceSet> sets_;                        // by split
+  std::map<int64_t, std::vector<size_t>> by_length_[3];  // input tokens -> records, by split
+  std::map<int64_t, int64_t> targets_at_;                // input tokens -> most targets
+  int64_t most_targets_ = 0;
+  bool targets_equal_inputs_ = true;
+  TaskSpec spec_;
+};
+
+const RegisterType<Task, Jsonl, JsonlOptions> kRegister{
+    "jsonl", "your own sequences, one JSON object a line with input and target"};
+
+}  // namespace
+}  // namespace longshot

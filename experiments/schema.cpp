@@ -29,14 +29,26 @@ const ConfigTable* section_table(const ConfigTable& table, const char* section) 
   return &value->as_table();
 }
 
+// Where unknown keys belong: only asked for when something is wrong, since it costs more than all
+// the rest and a sweep reads hundreds of configs.
+struct Hints {
+  const Schema& schema;
+  bool wanted;
+  std::vector<std::pair<std::string, std::string>> operator()(std::string_view section,
+                                                              std::string_view type = "") const {
+    if (!wanted) return {};
+    return schema.keys_elsewhere(section, type);
+  }
+};
+
 template <class Options>
-void read_section(const ConfigTable& table, const char* section, const Schema& schema,
+void read_section(const ConfigTable& table, const char* section, const Hints& hints,
                   Options& options) {
   if (const ConfigTable* found = section_table(table, section))
-    read_options(*found, ReadContext{section, schema.keys_elsewhere(section), {}}, options);
+    read_options(*found, ReadContext{section, hints(section), {}}, options);
 }
 
-TypedSection read_typed(const ConfigTable& table, const SectionTypes& types, const Schema& schema) {
+TypedSection read_typed(const ConfigTable& table, const SectionTypes& types, const Hints& hints) {
   static const ConfigTable kNothing;
   const ConfigTable* written = section_table(table, types.section.c_str());
   TypedSection result;
@@ -64,8 +76,7 @@ TypedSection read_typed(const ConfigTable& table, const SectionTypes& types, con
          fmt::format("unknown {} {}{}; known: {}", types.what, quote_toml(result.type),
                      near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near), list));
   }
-  const ReadContext context{
-      types.section, schema.keys_elsewhere(types.section, result.type), {"type"}};
+  const ReadContext context{types.section, hints(types.section, result.type), {"type"}};
   result.options = type->resolve(*written, context);
   // Values that were written keep their place, for messages about them later.
   for (const auto& [key, value] : written->entries())
@@ -221,9 +232,11 @@ SourceLocation place_of(const ConfigTable& table, std::string_view section, std:
   return found->where();
 }
 
-RunConfig resolve(const ConfigTable& table, const Schema& schema) {
+namespace {
+
+RunConfig resolve_with(const ConfigTable& table, const Schema& schema, const Hints& hints) {
   TopOptions top;
-  ReadContext context{"", schema.keys_elsewhere(""), {"sweep", "extends"}};
+  ReadContext context{"", hints(""), {"sweep", "extends"}};
   context.ignore.insert(context.ignore.end(), std::begin(kSections), std::end(kSections));
   read_options(table, context, top);
 
@@ -231,15 +244,25 @@ RunConfig resolve(const ConfigTable& table, const Schema& schema) {
   config.written = table;
   config.name = top.name.empty() ? "run" : top.name;
   config.seed = top.seed;
-  read_section(table, "device", schema, config.device);
-  config.task = read_typed(table, schema.task(), schema);
-  read_section(table, "model", schema, config.model);
-  config.encoding = read_typed(table, schema.encoding(), schema);
-  config.positions = read_typed(table, schema.positions(), schema);
-  read_section(table, "train", schema, config.train);
-  read_section(table, "evaluate", schema, config.evaluate);
+  read_section(table, "device", hints, config.device);
+  config.task = read_typed(table, schema.task(), hints);
+  read_section(table, "model", hints, config.model);
+  config.encoding = read_typed(table, schema.encoding(), hints);
+  config.positions = read_typed(table, schema.positions(), hints);
+  read_section(table, "train", hints, config.train);
+  read_section(table, "evaluate", hints, config.evaluate);
   check_together(table, config);
   return config;
+}
+
+}  // namespace
+
+RunConfig resolve(const ConfigTable& table, const Schema& schema) {
+  try {
+    return resolve_with(table, schema, {schema, false});
+  } catch (const UsageError&) {
+    return resolve_with(table, schema, {schema, true});  // fails in the same place, and says more
+  }
 }
 
 void check_files(const RunConfig& config, const Schema& schema) {

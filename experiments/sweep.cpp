@@ -211,7 +211,7 @@ std::vector<Cell> expand_sweep(const LoadedConfig& loaded, const std::string& au
       fail(where, fmt::format("[sweep] must be a section, got {}", sweep->type_name()));
     const ConfigTable& table = sweep->as_table();
     SweepOptions options;
-    read_options(table, ReadContext{"sweep", schema.keys_elsewhere("sweep"), {}}, options);
+    read_options(table, ReadContext{"sweep", {}, {}}, options);
     if (table.contains("grid")) groups.add_grid(options.grid);
     if (table.contains("zip")) groups.add_zip(options.zip);
     if (table.contains("cells")) groups.add_cells(options.cells);

@@ -129,15 +129,15 @@ Tensor binary_logistic(const Tensor& x, const Tensor& target, const Tensor& mask
 // The two bias forms the attention kernel knows, and its masks. All tensors optional.
 struct AttentionOptions {
   double scale = 1.0;      // usually 1 / sqrt(D)
-  Tensor row_scale;        // (1 or B, T): multiplies the scaled product, not the bias
-  Tensor key_mask;         // (B, S) i32, 1 = keep
+  Tensor row_scale = {};        // (1 or B, T): multiplies the scaled product, not the bias
+  Tensor key_mask = {};         // (B, S) i32, 1 = keep
   bool causal = false;
   int64_t query_offset = 0;  // absolute index of the first query row
-  Tensor bias_table;         // (H, 2R - 1)
-  Tensor position_q;         // (1 or B, T) i32; undefined: contiguous
-  Tensor position_k;         // (1 or B, S) i32
-  Tensor bias_dense;         // (1 or B, H, T, S)
-  DropoutSpec dropout;
+  Tensor bias_table = {};         // (H, 2R - 1)
+  Tensor position_q = {};         // (1 or B, T) i32; undefined: contiguous
+  Tensor position_k = {};         // (1 or B, S) i32
+  Tensor bias_dense = {};         // (1 or B, H, T, S)
+  DropoutSpec dropout = {};
 };
 // query (B, H, T, D), key and value (B, H, S, D) to (B, T, H * D). Streams over keys; no (T, S) buffer.
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,

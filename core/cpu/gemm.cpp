@@ -10,11 +10,12 @@
 namespace longshot::cpu {
 namespace {
 
-constexpr int64_t kInnerBlock = 256;       // inner extent of one pass over a tile
-constexpr int64_t kColumnBlock = 512;      // columns of one task: its part of packed B stays in L2
-constexpr int64_t kTilesPerTask = 8;       // row tiles of one task
-constexpr int64_t kPackedLimit = 8 << 20;  // bytes of packed B at a time
-constexpr int64_t kPrivatePackedLimit = 1 << 19;  // the same when one thread works alone
+constexpr int64_t kInnerBlock = 256;        // inner extent of one pass over a tile
+constexpr int64_t kColumnBlock = 512;       // columns of one task: its part of packed B stays in L2
+constexpr int64_t kTilesPerTask = 8;        // row tiles of one task
+constexpr int64_t kPackedBlock = 1 << 20;   // bytes of packed B that one column block may have
+constexpr int64_t kPackedLimit = 32 << 20;  // bytes of packed B at a time
+constexpr int64_t kPackRows = 32;           // rows of B packed by one task
 
 int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -51,7 +52,8 @@ struct Panels {
   int64_t elements() const { return count() * kPanel * inner; }
 };
 
-// Rows k0.. of op(b), the columns of one panel, to packed[k][vectors * W]; missing columns are 0.
+// Packing: rows k0.. of op(b) to packed[k][vectors * W] a panel; missing columns become 0.
+// Transposed: one panel, whose columns are contiguous rows of b.
 template <class T>
 void pack_panel(const Product<T>& p, const Panels<T>& panels, int64_t panel, int64_t k0,
                 T* packed) {
@@ -61,18 +63,42 @@ void pack_panel(const Product<T>& p, const Panels<T>& panels, int64_t panel, int
   for (int64_t v = 0; v < vectors; ++v) {
     const int64_t column = panel * Panels<T>::kPanel + v * kWidth;
     const int64_t valid = std::min(kWidth, p.columns - column);
-    T* out = packed + v * kWidth;
-    if (p.transpose_b) {
-      for (int64_t k = 0; k < panels.inner; k += kWidth)
-        transpose_tile(p.b_at(k0 + k, column), p.ldb, valid, std::min(kWidth, panels.inner - k),
-                       out + k * ld, ld);
-    } else if (valid == kWidth) {
-      for (int64_t k = 0; k < panels.inner; ++k)
-        Vec<T>::load(p.b_at(k0 + k, column)).store(out + k * ld);
-    } else {
-      for (int64_t k = 0; k < panels.inner; ++k)
-        Vec<T>::load_partial(p.b_at(k0 + k, column), valid).store(out + k * ld);
+    for (int64_t k = 0; k < panels.inner; k += kWidth)
+      transpose_tile(p.b_at(k0 + k, column), p.ldb, valid, std::min(kWidth, panels.inner - k),
+                     packed + v * kWidth + k * ld, ld);
+  }
+}
+// Not transposed: rows [begin, end) of the chunk, each read from end to end.
+template <class T>
+void pack_rows(const Product<T>& p, const Panels<T>& panels, int64_t begin, int64_t end, int64_t k0,
+               T* packed) {
+  constexpr int64_t kWidth = Vec<T>::kWidth;
+  const int64_t count = panels.count();
+  for (int64_t k = begin; k < end; ++k) {
+    const T* from = p.b_at(k0 + k, 0);
+    for (int64_t panel = 0; panel < count; ++panel) {
+      const int64_t ld = panels.vectors(panel) * kWidth;
+      T* to = packed + panels.offset(panel) + k * ld;
+      for (int64_t i = 0; i < ld; i += kWidth) {
+        const int64_t column = panel * Panels<T>::kPanel + i;
+        Vec<T>::load_partial(from + column, p.columns - column).store(to + i);
+      }
     }
+  }
+}
+template <class T>
+void pack(const Product<T>& p, const Panels<T>& panels, int64_t k0, T* packed, bool threaded) {
+  if (p.transpose_b) {
+    parallel_for(
+        panels.count(), [&](int64_t panel) { pack_panel(p, panels, panel, k0, packed); }, threaded);
+  } else {
+    parallel_for(
+        divide_up(panels.inner, kPackRows),
+        [&](int64_t piece) {
+          pack_rows(p, panels, piece * kPackRows, std::min((piece + 1) * kPackRows, panels.inner),
+                    k0, packed);
+        },
+        threaded);
   }
 }
 
@@ -97,14 +123,16 @@ class RowBlock {
   void select(int64_t k0, int64_t inner) {
     k0_ = k0;
     if (!packs_) return;
-    if (p_.transpose_a) {  // to [k][height]
+    if (p_.transpose_a) {  // to [k][kTileStride]
       for (int64_t k = 0; k < inner; ++k)
-        for (int64_t t = 0; t < tiles_; ++t) {
-          const int64_t n = height(t);
-          const T* from = p_.a_at(row(t), k0 + k);
-          T* to = packed(t) + k * n;
-          for (int64_t r = 0; r < n; r += Vec<T>::kWidth)
-            Vec<T>::load_partial(from + r, n - r).store_partial(to + r, n - r);
+        for (int64_t t = 0, from_row = first_; t < tiles_; ++t) {
+          const int64_t next_row = row(t + 1);
+          const T* from = p_.a_at(from_row, k0 + k);
+          T* to = packed(t) + k * kTileStride;
+          for (int64_t r = 0; r < kTileStride; r += Vec<T>::kWidth)
+            Vec<T>::load_partial(from + r, std::max<int64_t>(0, p_.rows - from_row - r))
+                .store(to + r);
+          from_row = next_row;
         }
       return;
     }
@@ -117,13 +145,13 @@ class RowBlock {
       }
   }
   const T* tile(int64_t t) const { return packs_ ? packed(t) : p_.a_at(row(t), k0_); }
-  int64_t leading(int64_t t) const {
-    return !packs_ ? p_.lda : p_.transpose_a ? height(t) : kStride;
-  }
+  int64_t leading() const { return !packs_ ? p_.lda : p_.transpose_a ? kTileStride : kStride; }
 
  private:
+  static constexpr int64_t kTileStride =  // rows of a tile, in whole vectors
+      (tile_rows(2) + Vec<T>::kWidth - 1) / Vec<T>::kWidth * Vec<T>::kWidth;
   static constexpr int64_t kStride = kInnerBlock + Vec<T>::kWidth;
-  T* packed(int64_t t) const { return buffer_ + t * kMaxTileRows * kStride; }
+  T* packed(int64_t t) const { return buffer_ + t * kTileStride * kStride; }
 
   const Product<T>& p_;
   int64_t first_, rows_, tiles_;
@@ -150,9 +178,9 @@ void multiply_block(const Product<T>& p, const Panels<T>& panels, const T* packe
         const int64_t vectors = panels.vectors(panel), ld = vectors * Vec<T>::kWidth;
         const int64_t column = panel * Panels<T>::kPanel;
         tile_kernel<T>(height, vectors, p.transpose_a)(
-            end - begin, block.tile(t), block.leading(t),
-            packed + panels.offset(panel) + begin * ld, ld, p.c + row * p.ldc + column, p.ldc,
-            p.alpha, accumulate, std::min(ld, p.columns - column));
+            end - begin, block.tile(t), block.leading(), packed + panels.offset(panel) + begin * ld,
+            ld, p.c + row * p.ldc + column, p.ldc, p.alpha, accumulate,
+            std::min(ld, p.columns - column));
       }
       if (last) {
         const int64_t column = first_panel * Panels<T>::kPanel;
@@ -165,18 +193,22 @@ void multiply_block(const Product<T>& p, const Panels<T>& panels, const T* packe
 
 template <class T>
 void multiply(const Product<T>& p, bool parallel) {
-  const int64_t limit = (parallel ? kPackedLimit : kPrivatePackedLimit) / int64_t(sizeof(T));
-  const int64_t padded = divide_up(p.columns, Panels<T>::kPanel) * Panels<T>::kPanel;
-  const int64_t chunk = std::max<int64_t>(1, limit / padded / kInnerBlock) * kInnerBlock;
-  const int64_t chunks = std::max<int64_t>(1, divide_up(p.inner, chunk));
-
   const int64_t panel_count = divide_up(p.columns, Panels<T>::kPanel);
   const int64_t row_tiles = divide_up(p.rows, tile_rows(2));
   int64_t column_blocks = divide_up(p.columns, kColumnBlock);
-  if (row_tiles * column_blocks < 24)  // few tasks: cut finer for balance
-    column_blocks = std::min(panel_count, divide_up(24, row_tiles));
-  const int64_t tiles_per_task =
-      std::clamp<int64_t>(row_tiles * column_blocks / 64, 1, kTilesPerTask);
+
+  // Chunks of the inner dimension: a column block's part of packed B stays in the L2 cache.
+  const int64_t padded = panel_count * Panels<T>::kPanel * int64_t(sizeof(T));
+  const int64_t bytes = std::min(kPackedBlock * column_blocks, kPackedLimit);
+  const int64_t chunk = std::max<int64_t>(1, bytes / padded / kInnerBlock) * kInnerBlock;
+  const int64_t chunks = std::max<int64_t>(1, divide_up(p.inner, chunk));
+
+  int64_t tiles_per_task = kTilesPerTask;
+  if (parallel) {  // few tasks: cut finer for balance
+    if (row_tiles * column_blocks < 24)
+      column_blocks = std::min(panel_count, divide_up(24, row_tiles));
+    tiles_per_task = std::clamp<int64_t>(row_tiles * column_blocks / 48, 1, kTilesPerTask);
+  }
   const int64_t row_blocks = divide_up(row_tiles, tiles_per_task);
   // Below about 50 us of work a barrier costs more than a second thread brings.
   const bool threaded = parallel && p.rows * p.columns * std::max<int64_t>(p.inner, 8) > (1 << 21);
@@ -186,13 +218,12 @@ void multiply(const Product<T>& p, bool parallel) {
     const int64_t k0 = p.inner * i / chunks;
     const Panels<T> panels{p.columns, p.inner * (i + 1) / chunks - k0};
     T* packed = scratch.allocate<T>(panels.elements());
-    parallel_for(
-        panel_count, [&](int64_t panel) { pack_panel(p, panels, panel, k0, packed); },
-        threaded && panels.elements() > 65536);
+    pack(p, panels, k0, packed, threaded && panels.elements() > 65536);
     parallel_for(
         row_blocks * column_blocks,
         [&](int64_t task) {
-          const int64_t row_block = task / column_blocks, column_block = task % column_blocks;
+          // Column blocks outermost: a thread's consecutive tasks share their part of B.
+          const int64_t column_block = task / row_blocks, row_block = task % row_blocks;
           const int64_t first = p.rows * row_block / row_blocks;
           const int64_t last = p.rows * (row_block + 1) / row_blocks;
           multiply_block(p, panels, packed, k0, first, last - first,

@@ -1,0 +1,134 @@
+// Attention forward and backward against the FMA peak, and against the composition of our own
+// matrix products and softmax, which writes the length x length probabilities.
+// FLOPs for batch B, heads H, length T, head width D: forward 4 B H T^2 D; backward 10 B H T^2 D,
+// the recomputed scores included.
+#include <algorithm>
+#include <cmath>
+#include <fmt/core.h>
+
+#include "bench/limits.h"
+#include "core/cpu/attention.h"
+#include "core/cpu/gemm.h"
+#include "core/cpu/simd.h"
+#include "core/parallel.h"
+
+namespace longshot::bench {
+namespace {
+
+struct Case {
+  int64_t batch, heads, length, head_dim;
+  bool table = false;
+  float dropout = 0;
+  bool forward_only = false;
+};
+
+constexpr Case kCases[] = {
+    {128, 8, 40, 8},
+    {128, 8, 80, 8},
+    {128, 8, 40, 8, true},
+    {128, 8, 40, 8, false, 0.1f},
+    {64, 4, 64, 32},
+    {16, 8, 256, 32},
+    {8, 8, 512, 64},
+    {16, 8, 256, 32, true},
+    {1, 8, 16384, 32, false, 0, true},
+};
+
+double product_flops(const Case& c) {
+  return 2.0 * double(c.batch * c.heads) * double(c.length) * double(c.length) * double(c.head_dim);
+}
+
+void fused(benchmark::State& state, const Case& c) {
+  const int64_t n = c.batch * c.heads * c.length * c.head_dim;
+  const auto query = random_floats(n, 1), key = random_floats(n, 2), value = random_floats(n, 3);
+  const auto dout = random_floats(n, 4);
+  const auto table = random_floats(c.heads * (2 * c.length - 1), 5);
+  std::vector<float> out(size_t(n), 0), log_sum(size_t(c.batch * c.heads * c.length));
+  std::vector<float> dquery(out), dkey(out), dvalue(out), dtable(table);
+  StepState step;
+  step.training = 1;
+  AttentionBackwardArgs b;
+  AttentionArgs& f = b.forward;
+  f.shape = {c.batch, c.heads, c.length, c.length, c.head_dim};
+  f.query = query.data(), f.key = key.data(), f.value = value.data();
+  f.out = out.data(), f.log_sum_exp = log_sum.data();
+  f.scale = 1 / std::sqrt(double(c.head_dim));
+  if (c.table) f.bias_table = table.data(), f.reach = c.length, b.dbias_table = dtable.data();
+  f.dropout = {c.dropout, 1, 0, &step};
+  b.dout = dout.data();
+  b.dquery = dquery.data(), b.dkey = dkey.data(), b.dvalue = dvalue.data();
+  for (auto _ : state) {
+    cpu::attention(f);
+    if (!c.forward_only) cpu::attention_backward(b);
+  }
+  report_flops(state, product_flops(c) * (c.forward_only ? 2 : 7));
+}
+
+// softmax over rows, and dS = P (dP - sum P dP), in place; as good as a plain loop gets.
+void softmax_rows(float* x, int64_t rows, int64_t columns) {
+  using V = cpu::Vec<float>;
+  parallel_for(rows, [&](int64_t r) {
+    float* row = x + r * columns;
+    float top = row[0];
+    for (int64_t j = 1; j < columns; ++j) top = std::max(top, row[j]);
+    float sum = 0;
+    for (int64_t j = 0; j < columns; j += V::kWidth) {
+      const V p = exp(V::load_partial(row + j, columns - j) - V(top));
+      p.store_partial(row + j, columns - j);
+    }
+    for (int64_t j = 0; j < columns; ++j) sum += row[j];
+    for (int64_t j = 0; j < columns; ++j) row[j] /= sum;
+  });
+}
+void softmax_backward_rows(const float* p, float* ds, int64_t rows, int64_t columns) {
+  parallel_for(rows, [&](int64_t r) {
+    float dot = 0;
+    for (int64_t j = r * columns; j < (r + 1) * columns; ++j) dot += p[j] * ds[j];
+    for (int64_t j = r * columns; j < (r + 1) * columns; ++j) ds[j] = p[j] * (ds[j] - dot);
+  });
+}
+
+void composed(benchmark::State& state, const Case& c) {
+  const int64_t matrices = c.batch * c.heads, t = c.length, d = c.head_dim, n = matrices * t * d;
+  const auto query = random_floats(n, 1), key = random_floats(n, 2), value = random_floats(n, 3);
+  const auto dout = random_floats(n, 4);
+  std::vector<float> out(size_t(n), 0), dquery(out), dkey(out), dvalue(out);
+  std::vector<float> p(size_t(matrices * t * t), 0), ds(p);
+  const auto product = [&](int64_t rows, int64_t inner, int64_t columns, const float* a, bool ta,
+                           const float* b, bool tb, float* result) {
+    GemmArgs g;
+    g.rows = rows, g.inner = inner, g.columns = columns, g.batch = matrices;
+    g.transpose_a = ta, g.transpose_b = tb, g.a = a, g.b = b, g.c = result;
+    g.lda = ta ? rows : inner, g.ldb = tb ? inner : columns, g.ldc = columns;
+    g.stride_a = rows * inner, g.stride_b = inner * columns, g.stride_c = rows * columns;
+    cpu::gemm(g);
+  };
+  for (auto _ : state) {
+    product(t, d, t, query.data(), false, key.data(), true, p.data());
+    softmax_rows(p.data(), matrices * t, t);
+    product(t, t, d, p.data(), false, value.data(), false, out.data());
+    product(t, d, t, dout.data(), false, value.data(), true, ds.data());
+    product(t, t, d, p.data(), true, dout.data(), false, dvalue.data());
+    softmax_backward_rows(p.data(), ds.data(), matrices * t, t);
+    product(t, t, d, ds.data(), false, key.data(), false, dquery.data());
+    product(t, t, d, ds.data(), true, query.data(), false, dkey.data());
+  }
+  report_flops(state, product_flops(c) * 6);  // nothing is recomputed here
+}
+
+const bool registered = [] {
+  for (const Case& c : kCases) {
+    const std::string name = fmt::format("{}x{}x{}x{}", c.batch, c.heads, c.length, c.head_dim);
+    const std::string kind =
+        fmt::format("{}{}{}", c.table ? "/table" : "", c.dropout > 0 ? "/dropout" : "",
+                    c.forward_only ? "/forward" : "");
+    benchmark::RegisterBenchmark(("attention/" + name + kind).c_str(), fused, c)->UseRealTime();
+    if (kind.empty())
+      benchmark::RegisterBenchmark(("composed_attention/" + name).c_str(), composed, c)
+          ->UseRealTime();
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace longshot::bench

@@ -71,7 +71,7 @@ int bench_command(const BenchArguments& arguments) {
   const double median = sorted[sorted.size() / 2];
   const double low = sorted[sorted.size() / 10], high = sorted[sorted.size() * 9 / 10];
   const double rate = operations / total;
-  const double peak = measure_fma_peak(threads());
+  const double peak = cpu::measure_fma_peak(threads());
   const double memory = double(built.context->step_heap().capacity() +
                                built.context->persistent_heap().capacity());
   if (arguments.json) {

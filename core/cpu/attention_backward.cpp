@@ -22,6 +22,8 @@ struct Gradients {
   T* value = nullptr;
   T* table = nullptr;  // this piece's own (2 reach - 1)
   T* dense = nullptr;  // the whole array
+  T* pairs =
+      nullptr;  // (S, vector width) sums of dV and dK in pairs, used instead of key and value
   bool accumulate_query = false;
 };
 
@@ -33,6 +35,48 @@ void pad_rows(const T* in, int64_t ld, int64_t rows, int64_t lanes, int64_t dim,
     for (int64_t d = 0; d < dim; d += Vec<T>::kWidth)
       (i < rows ? Vec<T>::load_partial(in + i * ld + d, dim - d) : Vec<T>::zero())
           .store(out + i * padded + d);
+}
+
+// Narrow heads (2 D <= vector width): dV and dK side by side, element for element, in one product,
+// because one alone would leave half of every vector empty. A pair (P_ij, dS_ij) is broadcast
+// against the pairs (dO_i0, f_i q_i0), (dO_i1, f_i q_i1), ...:
+//   sum[j] = (dV_j0, dK_j0, dV_j1, dK_j1, ...) += sum_i (P_ij, dS_ij, P_ij, ...) rows[i]
+template <class T>
+LONGSHOT_INLINE Vec<T> broadcast_pair(const T* pair) {
+  if constexpr (sizeof(T) == 4) {
+    typedef int64_t Pairs __attribute__((vector_size(kVectorBytes)));
+    int64_t both;
+    std::memcpy(&both, pair, sizeof both);
+    return from_bits<T>(reinterpret_cast<typename Vec<T>::Int>(Pairs{} + both));
+  } else {
+    Vec<T> r;
+    for (int i = 0; i < Vec<T>::kWidth; ++i) r.v[i] = pair[i % 2];
+    return r;
+  }
+}
+template <class T, int kRows>
+void multiply_pairs(int64_t lanes, const T* pairs, const T* rows, T* sum) {
+  constexpr int64_t kWidth = Vec<T>::kWidth;
+  Vec<T> total[kRows];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) total[r] = Vec<T>::load(sum + r * kWidth);
+  for (int64_t i = 0; i < lanes; ++i) {
+    const Vec<T> row = Vec<T>::load(rows + i * kWidth);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+      total[r] = fma(broadcast_pair(pairs + 2 * (r * lanes + i)), row, total[r]);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) total[r].store(sum + r * kWidth);
+}
+template <class T>
+void add_key_value_pairs(int64_t keys, int64_t lanes, const T* pairs, const T* rows, T* sum) {
+  constexpr int kRows = 10;
+  int64_t j = 0;
+  for (; j + kRows <= keys; j += kRows)
+    multiply_pairs<T, kRows>(lanes, pairs + 2 * j * lanes, rows, sum + j * Vec<T>::kWidth);
+  for (; j < keys; ++j)
+    multiply_pairs<T, 1>(lanes, pairs + 2 * j * lanes, rows, sum + j * Vec<T>::kWidth);
 }
 
 template <class T, int kVectors>
@@ -87,6 +131,14 @@ void backward_block(const AttentionBackwardArgs& args, int64_t b, int64_t h, int
   T* p = scratch.allocate<T>(kKeyBlock * kLanes);
   T* ds = scratch.allocate<T>(kKeyBlock * kLanes);
   T* keep = block.drops() ? scratch.allocate<T>(kKeyBlock * kLanes) : nullptr;
+  T* pairs = nullptr;
+  T* pair_rows = dout_rows;
+  if (g.pairs != nullptr) {
+    pairs = scratch.allocate<T>(2 * kKeyBlock * kLanes);
+    for (int64_t i = 0; i < kLanes; ++i)
+      interleave_low(Vec<T>::load(dout_rows + i * padded), Vec<T>::load(query_rows + i * padded))
+          .store(pair_rows + i * padded);
+  }
   T* dquery_t = out_t;  // its values are not needed any more
   if (key_end == 0) std::fill_n(dquery_t, dim * kLanes, T(0));
 
@@ -115,10 +167,17 @@ void backward_block(const AttentionBackwardArgs& args, int64_t b, int64_t h, int
           (probability * fma(Vec<T>::load(ds + at), multiplier, -delta[v])).store(ds + at);
         }
     }
-    if (g.value != nullptr)
+    if (g.pairs != nullptr) {
+      for (int64_t at = 0; at < keys * kLanes; at += kWidth) {
+        const Vec<T> a = Vec<T>::load(p + at), b = Vec<T>::load(ds + at);
+        interleave_low(a, b).store(pairs + 2 * at);
+        interleave_high(a, b).store(pairs + 2 * at + kWidth);
+      }
+      add_key_value_pairs(keys, kLanes, pairs, pair_rows, g.pairs + j0 * kWidth);
+    } else if (g.value != nullptr)
       small_product<T>(keys, dim, kLanes, p, kLanes, false, dout_rows, padded, g.value + j0 * dim,
                        dim, T(1), true);
-    if (g.key != nullptr)
+    if (g.key != nullptr && g.pairs == nullptr)
       small_product<T>(keys, dim, kLanes, ds, kLanes, false, query_rows, padded, g.key + j0 * dim,
                        dim, T(1), true);
     if (g.query != nullptr)
@@ -156,15 +215,36 @@ void backward_matrix(const AttentionBackwardArgs& args, int64_t b, int64_t h, T*
   const auto part = [&](void* all, int64_t size) {
     return all == nullptr ? nullptr : static_cast<T*>(all) + matrix * size;
   };
-  const Gradients<T> g{part(args.dquery, q_size),         part(args.dkey, k_size),
-                       part(args.dvalue, k_size),         table,
-                       static_cast<T*>(args.dbias_dense), args.accumulate_dquery};
-  if (g.key != nullptr && !args.accumulate_dkey) std::fill_n(g.key, k_size, T(0));
-  if (g.value != nullptr && !args.accumulate_dvalue) std::fill_n(g.value, k_size, T(0));
+  ScratchScope scratch;
+  constexpr int64_t kWidth = Vec<T>::kWidth;
+  const int64_t dim = shape.head_dim;
+  const bool paired =
+      sizeof(T) == 4 && 2 * dim <= kWidth && args.dkey != nullptr && args.dvalue != nullptr;
+  const Gradients<T> g{part(args.dquery, q_size),
+                       part(args.dkey, k_size),
+                       part(args.dvalue, k_size),
+                       table,
+                       static_cast<T*>(args.dbias_dense),
+                       paired ? scratch.allocate<T>(shape.keys * kWidth) : nullptr,
+                       args.accumulate_dquery};
+  if (paired) {
+    std::fill_n(g.pairs, shape.keys * kWidth, T(0));
+  } else {
+    if (g.key != nullptr && !args.accumulate_dkey) std::fill_n(g.key, k_size, T(0));
+    if (g.value != nullptr && !args.accumulate_dvalue) std::fill_n(g.value, k_size, T(0));
+  }
   for (int64_t i = 0; i < query_blocks<T>(shape.queries); ++i)
     with_query_block<T>(shape.queries, i, [&](auto vectors, int64_t first, int64_t rows) {
       backward_block<T, decltype(vectors)::value>(args, b, h, first, rows, g);
     });
+  if (!paired) return;
+  for (int64_t j = 0; j < shape.keys; ++j)
+    for (int64_t d = 0; d < dim; ++d) {
+      T& value = g.value[j * dim + d];
+      T& key = g.key[j * dim + d];
+      value = g.pairs[j * kWidth + 2 * d] + (args.accumulate_dvalue ? value : T(0));
+      key = g.pairs[j * kWidth + 2 * d + 1] + (args.accumulate_dkey ? key : T(0));
+    }
 }
 
 // dtable[h] = sum over b of the partial tables, b in order.

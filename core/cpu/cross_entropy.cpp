@@ -4,7 +4,6 @@
 #include "core/cpu/cross_entropy.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/cpu/lanes.h"
 #include "core/cpu/loss_sum.h"
@@ -12,6 +11,24 @@
 #include "core/cpu/scratch.h"
 
 namespace longshot::cpu {
+namespace {
+
+constexpr int64_t kBlock = 32;  // rows whose logarithms are taken together
+
+template <class T>
+void log_sum_exp_block(const T* x, int64_t rows, int64_t n, T* out) {
+  using V = Vec<T>;
+  T largest[kBlock], total[kBlock];
+  for (int64_t r = 0; r < rows; ++r) {
+    largest[r] = max_of(n, x + r * n);
+    const V m(largest[r]);
+    total[r] = sum_of<T>(n, [&](V v) { return exp(v - m); }, x + r * n);
+  }
+  map_into<false>(rows, out, [](V m, V s) { return m + log(s); }, static_cast<const T*>(largest),
+                  static_cast<const T*>(total));
+}
+
+}  // namespace
 
 template <class T>
 void cross_entropy(const CrossEntropyArgs& args) {
@@ -26,23 +43,23 @@ void cross_entropy(const CrossEntropyArgs& args) {
       pieces.count,
       [&](int64_t p) {
         double sum = 0, count = 0;
-        for (int64_t r = pieces.begin(p); r < pieces.end(p); ++r) {
-          const T* x = logits + r * n;
-          const T largest = max_of(n, x);
-          const V m(largest);
-          const double log_sum_exp =
-              double(largest) + std::log(double(sum_of<T>(n, [&](V v) { return exp(v - m); }, x)));
-          typed<T>(args.log_sum_exp)[r] = T(log_sum_exp);
-          double loss = 0;
-          if (args.targets[r] >= 0) {
-            loss = log_sum_exp - (1 - args.smoothing) * double(x[args.targets[r]]);
-            if (args.smoothing != 0) {
-              loss -= args.smoothing * double(sum_of<T>(n, [](V v) { return v; }, x)) / double(n);
+        for (int64_t r = pieces.begin(p); r < pieces.end(p); r += kBlock) {
+          const int64_t block = std::min(kBlock, pieces.end(p) - r);
+          log_sum_exp_block(logits + r * n, block, n, typed<T>(args.log_sum_exp) + r);
+          for (int64_t i = r; i < r + block; ++i) {
+            const T* x = logits + i * n;
+            double loss = 0;
+            if (args.targets[i] >= 0) {
+              loss = double(typed<T>(args.log_sum_exp)[i]) -
+                     (1 - args.smoothing) * double(x[args.targets[i]]);
+              if (args.smoothing != 0) {
+                loss -= args.smoothing * double(sum_of<T>(n, [](V v) { return v; }, x)) / double(n);
+              }
+              sum += loss;
+              count += 1;
             }
-            sum += loss;
-            count += 1;
+            typed<T>(args.row_loss)[i] = T(loss);
           }
-          typed<T>(args.row_loss)[r] = T(loss);
         }
         sums[p] = sum;
         counts[p] = count;

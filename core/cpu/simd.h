@@ -169,23 +169,31 @@ LONGSHOT_INLINE void Vec<T>::store_partial(T* p, int64_t n) const {
   for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
 }
 
+namespace detail {
+// Lane i takes lane i + step (wrapping round).
+template <class T, int step, size_t... I>
+LONGSHOT_INLINE Vec<T> moved_down(Vec<T> a, std::index_sequence<I...>) {
+  return Vec<T>(__builtin_shufflevector(a.v, a.v, ((int(I) + step) % Vec<T>::kWidth)...));
+}
+template <int step, class T, class Join>
+LONGSHOT_INLINE T join_lanes(Vec<T> a, Join join) {
+  if constexpr (step == 0) {
+    return a[0];
+  } else {
+    constexpr auto lanes = std::make_index_sequence<size_t(Vec<T>::kWidth)>{};
+    return join_lanes<step / 2>(join(a, moved_down<T, step>(a, lanes)), join);
+  }
+}
+}  // namespace detail
+
 // Sum and maximum of the lanes by a fixed tree of halves: lane i + lane i + W/2, and so on.
 template <class T>
 LONGSHOT_INLINE T horizontal_sum(Vec<T> a) {
-  alignas(kVectorBytes) T lanes[Vec<T>::kWidth];
-  a.store(lanes);
-  for (int step = Vec<T>::kWidth / 2; step > 0; step /= 2)
-    for (int i = 0; i < step; ++i) lanes[i] += lanes[i + step];
-  return lanes[0];
+  return detail::join_lanes<Vec<T>::kWidth / 2>(a, [](Vec<T> x, Vec<T> y) { return x + y; });
 }
 template <class T>
 LONGSHOT_INLINE T horizontal_max(Vec<T> a) {
-  alignas(kVectorBytes) T lanes[Vec<T>::kWidth];
-  a.store(lanes);
-  for (int step = Vec<T>::kWidth / 2; step > 0; step /= 2)
-    for (int i = 0; i < step; ++i)
-      lanes[i] = lanes[i] > lanes[i + step] ? lanes[i] : lanes[i + step];
-  return lanes[0];
+  return detail::join_lanes<Vec<T>::kWidth / 2>(a, [](Vec<T> x, Vec<T> y) { return max(x, y); });
 }
 
 // base[index[0]], base[index[1]], ...

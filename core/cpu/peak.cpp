@@ -46,8 +46,8 @@ struct Free {
 }  // namespace
 
 double measure_fma_peak(int thread_count) {
-  const int count = resolve(thread_count);
-  constexpr int64_t kRounds = 400000;  // about 2 ms
+  [[maybe_unused]] const int count = resolve(thread_count);  // only pragmas read it
+  constexpr int64_t kRounds = 400000;                        // about 2 ms
   double best = 1e30;
   float sink = 0;
   for (int attempt = 0; attempt < 25; ++attempt) {
@@ -65,7 +65,7 @@ double measure_fma_peak(int thread_count) {
 }
 
 double measure_bandwidth(int thread_count) {
-  const int count = resolve(thread_count);
+  [[maybe_unused]] const int count = resolve(thread_count);  // only pragmas read it
   constexpr int64_t kBytes = int64_t(512) << 20;
   constexpr int64_t kElements = kBytes / 4;
   std::unique_ptr<float, Free> memory[3];

@@ -5,9 +5,12 @@
 #include <filesystem>
 #include <map>
 
+#include "core/context.h"
+#include "core/cpu/cpu_backend.h"
 #include "core/device.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "experiments/check_run.h"
 #include "experiments/load.h"
 #include "experiments/sweep.h"
 #include "train/trainer.h"
@@ -133,11 +136,12 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
   if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
   const LoadedConfig loaded = load_config(arguments.configs, overrides);
   const std::vector<Cell> cells = expand_sweep(loaded, automatic_device());
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  Context context(*backend);  // for building modules without parameters
   SweepPlan plan;
   plan.study = cells.front().config.name;
   plan.folder = (std::filesystem::path(arguments.out) / plan.study).string();
   for (const Cell& cell : cells) {
-    check_files(cell.config);
     PlannedCell planned;
     planned.run.config = cell.config;
     planned.run.identity = cell.identity;
@@ -154,6 +158,11 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
       planned.evaluate_again =
           !complete || evaluation_text(load_run(planned.run.folder + "/config.toml")) !=
                            evaluation_text(cell.config);
+    }
+    // Every mistake is found before the first cell trains; a finished one needs its data no more.
+    if (planned.status.state != RunState::finished || planned.evaluate_again) {
+      check_files(cell.config);
+      check_run(cell.config, context);
     }
     plan.cells.push_back(std::move(planned));
   }

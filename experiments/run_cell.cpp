@@ -136,7 +136,7 @@ BuiltModel build_model(const RunConfig& config, bool log_choice) {
         "answer", config.task.where.to_string(), config.task.type));
   }
   std::string reason;
-  built.backend = make_backend(config.device.type, &reason);
+  built.backend = make_backend(config.device.type, &reason, config.device.tf32);
   if (log_choice) log::info("device {}: {}", built.backend->name(), reason);
   built.context = std::make_unique<Context>(*built.backend);
   built.encoder = std::make_unique<Encoder>(*built.context, config.model, config.encoding.with_type(),

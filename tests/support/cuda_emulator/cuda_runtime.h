@@ -117,11 +117,15 @@ const void* host_pointer_in(const T& value) {
     return pointer && !is_device_pointer(pointer) ? pointer : nullptr;
   } else if constexpr (sizeof(T) >= sizeof(void*)) {
     static_assert(std::is_trivially_copyable_v<T>);
+#if defined(__has_builtin) && __has_builtin(__builtin_clear_padding)
+    T clean = value;
+    __builtin_clear_padding(&clean);  // padding may hold the remains of an address
     for (size_t at = 0; at + sizeof(void*) <= sizeof(T); at += sizeof(void*)) {
       const void* word;
-      std::memcpy(&word, reinterpret_cast<const char*>(&value) + at, sizeof word);
+      std::memcpy(&word, reinterpret_cast<const char*>(&clean) + at, sizeof word);
       if (looks_like_host_pointer(word)) return word;
     }
+#endif
   }
   return nullptr;
 }

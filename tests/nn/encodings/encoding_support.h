@@ -9,14 +9,19 @@
 
 #include "core/config_toml.h"
 #include "core/context.h"
+#include "core/device.h"
 #include "core/ops.h"
 #include "nn/positional_encoding.h"
 #include "tests/catch.h"
-#include "tests/support/test_backends.h"
 
 namespace longshot::testing {
 
 using Doubles = std::vector<double>;
+
+inline Backend& cpu() {
+  static const std::unique_ptr<Backend> backend = make_backend("cpu");
+  return *backend;
+}
 
 inline DrawnPositions contiguous_positions(int64_t length) {
   DrawnPositions drawn;
@@ -43,7 +48,7 @@ class EncodingBench {
  public:
   explicit EncodingBench(const std::string& toml, EncodingModel model = {4, 1, 4, 1, false, 0, 0},
                          DType dtype = DType::f64)
-      : context(reference_backend(), {.dtype = dtype, .heap = {}}), store(context) {
+      : context(cpu(), {.dtype = dtype, .heap = {}}), store(context) {
     const ConfigTable table = parse_toml(toml, "test.toml");
     const ConfigValue& type = *table.find("type");
     const auto& entry =

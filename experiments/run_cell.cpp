@@ -146,8 +146,9 @@ BuiltModel build_model(const RunConfig& config, bool log_choice) {
 }
 
 std::string encoding_label(const RunConfig& config) {
-  return config.positions.type == "contiguous" ? config.encoding.type
-                                               : config.encoding.type + " " + config.positions.type;
+  const bool plain = config.positions.type == Schema::installed().positions().default_type;
+  return plain ? config.encoding.type
+               : config.encoding.type + " " + config.positions.type;
 }
 
 void write_cell(const CellRun& run) {

@@ -51,9 +51,8 @@ Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& key, const 
   const SequenceContext& sequence = input.sequence;
   const int64_t rows = query.size(2), length = sequence.length;
   const double scale = 1.0 / std::sqrt(double(head_dim_));
-  const DropoutSpec dropout =
-      dropout_at(*sequence.context, dropout_, sequence.training, layer_,
-                 DropoutPlace::attention_weights, heads_ * length * length);
+  const DropoutSpec dropout = dropout_at(*sequence.context, dropout_, sequence.training, layer_,
+                                         DropoutPlace::attention_weights, heads_ * length * length);
   const Tensor row_scale = combined(rows_of(input.row_scale, query_begin, rows), bias.row_scale);
 
   if (!bias.relative_values.defined()) {
@@ -71,8 +70,9 @@ Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& key, const 
     return ops::attention(query, key, value, options);
   }
 
-  LONGSHOT_CHECK(!bias.position_q.defined(),
-                 "attention: relative values go with a dense bias, not with a table at given positions");
+  LONGSHOT_CHECK(
+      !bias.position_q.defined(),
+      "attention: relative values go with a dense bias, not with a table at given positions");
   ComposedAttentionOptions options;
   options.scale = scale;
   options.row_scale = row_scale;
@@ -105,7 +105,8 @@ Tensor MultiHeadAttention::attend_in_blocks(const Tensor& query, const Tensor& k
     LogitBias bias = encoding.on_logits(rows, key, sequence, layer_, begin);
     if (begin == 0 && !bias.dense.defined() && !bias.relative_values.defined()) {
       // A table or nothing: no memory to save, so all rows at once.
-      return attend(query, key, value, encoding.on_logits(query, key, sequence, layer_, 0), input, 0);
+      return attend(query, key, value, encoding.on_logits(query, key, sequence, layer_, 0), input,
+                    0);
     }
     parts.push_back(attend(rows, key, value, bias, input, begin));
   }
@@ -120,7 +121,8 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const PreparedInput& inpu
 
   Tensor mixed;
   if (sequence.context->recording())
-    mixed = attend(query, key, value, encoding.on_logits(query, key, sequence, layer_, 0), input, 0);
+    mixed =
+        attend(query, key, value, encoding.on_logits(query, key, sequence, layer_, 0), input, 0);
   else
     mixed = attend_in_blocks(query, key, value, input, encoding);
   return out_(mixed);

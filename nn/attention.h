@@ -6,8 +6,8 @@
 //   logits  = row_scale_i * q_i . k_j / sqrt(D) + bias_ij,  masked by padding and causality
 //   out     = W_out concat_heads(dropout(softmax(logits)) v) + b_out  (B, T, dim)
 //
-// Evaluation works through the queries in blocks of rows when an encoding's bias is dense, so that memory
-// grows with T, not with T x T. Vaswani et al. 2017.
+// Evaluation works through the queries in blocks of rows when an encoding's bias is dense, so that
+// memory grows with T, not with T x T. Vaswani et al. 2017.
 #pragma once
 
 #include "nn/encoder_input.h"
@@ -22,10 +22,11 @@ class MultiHeadAttention {
   MultiHeadAttention(const ModuleScope& scope, const ModelOptions& options, int layer);
 
   // x (B, T, dim) to (B, T, dim), before the residual sum's dropout.
-  Tensor operator()(const Tensor& x, const PreparedInput& input, PositionalEncoding& encoding) const;
+  Tensor operator()(const Tensor& x, const PreparedInput& input,
+                    PositionalEncoding& encoding) const;
 
   // Bytes that a dense bias and what it is made from may take in evaluation, for the whole batch.
-  static constexpr int64_t kDenseBytes = int64_t(64) << 20;
+  static constexpr int64_t kDenseBytes = int64_t(32) << 20;
   // Bytes that one row of queries needs for it, for the whole batch.
   static int64_t dense_row_bytes(int64_t batch, int64_t heads, int64_t head_dim, int64_t length,
                                  DType dtype);

@@ -3,8 +3,8 @@
 //   post-norm:  x = norm(x + dropout(attention(x)));        x = norm(x + dropout(ffn(x)))
 //   pre-norm:   x = x + dropout(attention(norm(x)));        x = x + dropout(ffn(norm(x)))
 //
-// Sum and norm are one operation. In pre-norm a sum's norm is the next part's, so a block ends with the
-// norm that follows it: the next block's, or the model's last.
+// Sum and norm are one operation. In pre-norm a sum's norm is the next part's, so a block ends with
+// the norm that follows it: the next block's, or the model's last.
 #pragma once
 
 #include "nn/attention.h"

@@ -6,10 +6,12 @@ namespace longshot {
 
 namespace {
 
-Tensor permute(const Tensor& x, std::array<int, 4> axes) { return ops::permute(x, axes); }
+Tensor permute(const Tensor& x, std::array<int, 4> axes) {
+  return ops::permute(x, axes);
+}
 
-// Which keys each query may see, 1 or 0: (T, S) or (B, H, T, S), either of which adds to and multiplies
-// (B, H, T, S); undefined when all may be seen.
+// Which keys each query may see, 1 or 0: (T, S) or (B, H, T, S), either of which adds to and
+// multiplies (B, H, T, S); undefined when all may be seen.
 Tensor allowed_keys(const ComposedAttentionOptions& options, const Shape& logits) {
   const int64_t batch = logits[0], heads = logits[1], queries = logits[2], keys = logits[3];
   Tensor by_distance, by_key;
@@ -30,8 +32,9 @@ Tensor add_bias(const Tensor& logits, const ComposedAttentionOptions& options) {
   Tensor result = logits;
   if (const Tensor& dense = options.bias_dense; dense.defined()) {
     const bool shared = dense.size(0) == 1;
-    result = ops::add(result, shared ? ops::reshape(dense, {dense.size(1), dense.size(2), dense.size(3)})
-                                     : dense);
+    result =
+        ops::add(result, shared ? ops::reshape(dense, {dense.size(1), dense.size(2), dense.size(3)})
+                                : dense);
   }
   if (options.bias_table.defined()) {
     const int64_t queries = logits.size(2), keys = logits.size(3);
@@ -60,8 +63,10 @@ Tensor relative_part(const Tensor& weights, const ComposedAttentionOptions& opti
   if (options.value_index.shape().rank() == 3)  // (B, T, H, S) x (B, T, S, D)
     return ops::matmul(permute(weights, {0, 2, 1, 3}), values);
   // One index for the whole batch: (T, B * H, S) x (T, S, D).
-  const Tensor by_query = ops::reshape(permute(weights, {2, 0, 1, 3}), {queries, batch * heads, keys});
-  const Tensor summed = ops::reshape(ops::matmul(by_query, values), {queries, batch, heads, head_dim});
+  const Tensor by_query =
+      ops::reshape(permute(weights, {2, 0, 1, 3}), {queries, batch * heads, keys});
+  const Tensor summed =
+      ops::reshape(ops::matmul(by_query, values), {queries, batch, heads, head_dim});
   return permute(summed, {1, 0, 2, 3});
 }
 
@@ -78,8 +83,8 @@ Tensor composed_attention(const Tensor& query, const Tensor& key, const Tensor& 
 
   const Tensor allowed = allowed_keys(options, logits.shape());
   if (allowed.defined()) {
-    // 0 where allowed, else so low that exp() of it is exactly 0; finite, so that a row with nothing
-    // allowed has no NaN in it. The product below then clears such a row.
+    // 0 where allowed, else so low that exp() of it is exactly 0; finite, so that a row with
+    // nothing allowed has no NaN in it. The product below then clears such a row.
     constexpr double kFar = 1e30;
     logits = ops::add(logits, ops::scale(ops::add_scalar(allowed, -1.0), kFar));
   }

@@ -1,8 +1,8 @@
 // Which random stream each place of a model uses for dropout.
 //
-// Streams are fixed by place, never by what a model happens to contain: switching the positional encoding
-// or leaving out a part moves nobody else's masks. Place k of layer l has stream (l + 1) * 8 + k;
-// streams below 8 belong to the input.
+// Streams are fixed by place, never by what a model happens to contain: switching the positional
+// encoding or leaving out a part moves nobody else's masks. Place k of layer l has stream (l + 1) *
+// 8 + k; streams below 8 belong to the input.
 #pragma once
 
 #include "core/backend.h"
@@ -17,8 +17,9 @@ enum class DropoutPlace : uint32_t {
   ffn_output = 3,
 };
 
-// Dropout at a place; p = 0 (keep everything) unless training. Masks are drawn for the sample's index
-// within the optimizer step's whole batch, so cutting a batch into micro-batches changes nothing.
+// Dropout at a place; p = 0 (keep everything) unless training. Masks are drawn for the sample's
+// index within the optimizer step's whole batch, so cutting a batch into micro-batches changes
+// nothing.
 inline DropoutSpec dropout_at(const Context& context, double p, bool training, int layer,
                               DropoutPlace place, int64_t elements_per_sample) {
   DropoutSpec spec;

@@ -1,4 +1,5 @@
-// Building an encoder from config words, and running it. Preparing a batch is in encoder_prepare.cpp.
+// Building an encoder from config words, and running it. Preparing a batch is in
+// encoder_prepare.cpp.
 #include "nn/encoder.h"
 
 #include <algorithm>
@@ -37,14 +38,16 @@ std::string place_of(const ConfigTable& table) {
 
 void check_options(const ModelOptions& options, const EncoderInterface& interface) {
   if (options.dim % options.heads != 0)
-    throw UsageError(fmt::format("[model]: heads = {} must divide dim = {}", options.heads, options.dim));
+    throw UsageError(
+        fmt::format("[model]: heads = {} must divide dim = {}", options.heads, options.dim));
   LONGSHOT_CHECK(interface.input_vocabulary >= 1 && interface.output_classes >= 1,
                  "encoder: {} input tokens and {} output classes; both must be at least 1",
                  interface.input_vocabulary, interface.output_classes);
   if (options.tied_head && interface.output_classes > interface.input_vocabulary)
-    throw UsageError(fmt::format("[model]: tied_head = true needs a row of the embedding for every output class, "
-                                 "but the task has {} classes and {} input tokens",
-                                 interface.output_classes, interface.input_vocabulary));
+    throw UsageError(fmt::format(
+        "[model]: tied_head = true needs a row of the embedding for every output class, "
+        "but the task has {} classes and {} input tokens",
+        interface.output_classes, interface.input_vocabulary));
 }
 
 }  // namespace
@@ -64,10 +67,11 @@ Encoder::Encoder(Context& context, const ModelOptions& options, const ConfigTabl
   positions_ = sampler_entry->create(positions, read_positions);
 
   const ModuleScope root(store_);
-  // A linear map of a one-hot vector, so its initial deviation does not depend on the vocabulary: 0.02
-  // (Haiku's default for embeddings), times embedding_scale where that is on.
-  embedding_ = root.sub("embedding").declare("weight", {interface.input_vocabulary, options.dim},
-                                             Initializer::truncated_normal(0.02), true);
+  // A linear map of a one-hot vector, so its initial deviation does not depend on the vocabulary:
+  // 0.02 (Haiku's default for embeddings), times embedding_scale where that is on.
+  embedding_ = root.sub("embedding")
+                   .declare("weight", {interface.input_vocabulary, options.dim},
+                            Initializer::truncated_normal(0.02), true);
   EncodingModel model;
   model.dim = options.dim;
   model.heads = options.heads;
@@ -80,8 +84,8 @@ Encoder::Encoder(Context& context, const ModelOptions& options, const ConfigTabl
 
   const bool pre_norm = options.norm == "pre";
   for (int64_t layer = 0; layer < options.layers; ++layer)
-    blocks_.push_back(std::make_unique<EncoderBlock>(root.sub(fmt::format("block.{}", layer)), options,
-                                                     int(layer)));
+    blocks_.push_back(std::make_unique<EncoderBlock>(root.sub(fmt::format("block.{}", layer)),
+                                                     options, int(layer)));
   if (pre_norm) final_norm_ = std::make_unique<Norm>(root.sub("final_norm"), options);
   if (!options.tied_head)
     head_ = std::make_unique<Linear>(root.sub("head"), options.dim, interface.output_classes,
@@ -100,19 +104,22 @@ void Encoder::check_fit() const {
   const EncodingTraits traits = encoding_->traits();
   const std::string encoding = place_of(encoding_config_), sampler = place_of(positions_config_);
   if (traits.causal_only && !options_.causal)
-    throw UsageError(fmt::format("{}: this encoding needs a causal model ([model] causal = true); it has no "
-                                 "meaning for keys ahead of the query",
-                                 encoding));
+    throw UsageError(
+        fmt::format("{}: this encoding needs a causal model ([model] causal = true); it has no "
+                    "meaning for keys ahead of the query",
+                    encoding));
   const ConfigValue* beyond = encoding_config_.find("beyond");
   const bool strict = beyond == nullptr || !beyond->is_string() || beyond->as_string() == "error";
   if (strict && traits.capacity > 0 && positions_->position_limit() > traits.capacity)
-    throw UsageError(fmt::format("{}: this encoding has {} positions, but {} gives positions up to {}; raise "
-                                 "the encoding's capacity or lower the sampler's limit",
-                                 encoding, traits.capacity, sampler, positions_->position_limit() - 1));
+    throw UsageError(
+        fmt::format("{}: this encoding has {} positions, but {} gives positions up to {}; raise "
+                    "the encoding's capacity or lower the sampler's limit",
+                    encoding, traits.capacity, sampler, positions_->position_limit() - 1));
   const int64_t capacity = positions_->capacity();
   if (capacity > 0 && interface_.train_length > capacity)
-    throw UsageError(fmt::format("{}: training has sequences of {} tokens, but this sampler has only {} positions",
-                                 sampler, interface_.train_length, capacity));
+    throw UsageError(fmt::format(
+        "{}: training has sequences of {} tokens, but this sampler has only {} positions", sampler,
+        interface_.train_length, capacity));
 }
 
 Tensor Encoder::hidden(const PreparedInput& input) {
@@ -126,7 +133,7 @@ Tensor Encoder::hidden(const PreparedInput& input) {
 
   const bool pre_norm = final_norm_ != nullptr;
   Stream stream;
-  stream.normed = !pre_norm          ? x
+  stream.normed = !pre_norm         ? x
                   : blocks_.empty() ? (*final_norm_)(x)
                                     : blocks_.front()->first_norm()(x);
   stream.sum = std::move(x);
@@ -153,18 +160,22 @@ Tensor Encoder::forward(const PreparedInput& input) {
 }
 
 int64_t Encoder::evaluation_bytes_per_sequence(int64_t length) const {
-  // Widest moment of a block: the residual stream, query, key and value before and after rotation, and what
-  // an encoding makes for every position or distance; or the feed-forward's hidden layer.
+  // Widest moment of a block: the residual stream, query, key and value before and after rotation,
+  // and what an encoding makes for every position or distance; or the feed-forward's hidden layer.
+  // Measured peaks are about half of this sum.
   const int64_t width = size_of(context_.dtype());
   const int64_t per_token =
-      20 * options_.dim + options_.ffn + 2 * interface_.output_classes + 8 * options_.heads;
+      10 * options_.dim + options_.ffn + 2 * interface_.output_classes + 8 * options_.heads;
   int64_t bytes = length * per_token * width;
   if (encoding_->traits().logits) {
-    const int64_t row = MultiHeadAttention::dense_row_bytes(1, options_.heads,
-                                                            options_.dim / options_.heads, length,
-                                                            context_.dtype());
-    // The bias, the terms it is summed from, and a shifted one of twice the width.
-    bytes += 6 * std::min(length * row, std::max(row, MultiHeadAttention::kDenseBytes));
+    const int64_t row = MultiHeadAttention::dense_row_bytes(
+        1, options_.heads, options_.dim / options_.heads, length, context_.dtype());
+    // The bias and the terms it is summed from (measured: at most 3 times the bias), and tables
+    // over all distances between given positions, before and after their gather (none is made for a
+    // larger limit).
+    const int64_t reach = std::min<int64_t>(positions_->position_limit(), 16384);
+    bytes += 4 * std::min(length * row, std::max(row, MultiHeadAttention::kDenseBytes));
+    bytes += 6 * options_.heads * reach * width;
   }
   return bytes + 4096;
 }

@@ -3,8 +3,8 @@
 //   x = scale * E[token]                                    scale 1 or sqrt(dim)
 //   x = dropout(encoding.on_embeddings(x))
 //   post-norm block:  x = norm(x + dropout(attention(x)));  x = norm(x + dropout(ffn(x)))
-//   pre-norm block:   x = x + dropout(attention(norm(x)));  x = x + dropout(ffn(norm(x))); one norm at the end
-//   logits = head(x at the positions asked for)
+//   pre-norm block:   x = x + dropout(attention(norm(x)));  x = x + dropout(ffn(norm(x))); one norm
+//   at the end logits = head(x at the positions asked for)
 //
 // Vaswani et al. 2017; pre-norm after Xiong et al. 2020.
 #pragma once
@@ -33,14 +33,16 @@ class Norm;
 struct EncoderInterface {
   int64_t input_vocabulary = 0;
   int64_t output_classes = 0;
-  bool mean_pool = false;    // one prediction a sequence, from the mean over its real tokens
-  int64_t train_length = 0;  // longest model input met in training, placeholders included; 0: unknown
+  bool mean_pool = false;  // one prediction a sequence, from the mean over its real tokens
+  int64_t train_length =
+      0;  // longest model input met in training, placeholders included; 0: unknown
 };
 
 class Encoder {
  public:
-  // `encoding` and `positions` are the config tables [encoding] and [positions] with their `type`. Declares
-  // all parameters and places them with `seed`. Mistakes throw UsageError with their place.
+  // `encoding` and `positions` are the config tables [encoding] and [positions] with their `type`.
+  // Declares all parameters and places them with `seed`. Mistakes throw UsageError with their
+  // place.
   Encoder(Context& context, const ModelOptions& options, const ConfigTable& encoding,
           const ConfigTable& positions, const EncoderInterface& interface, uint64_t seed);
   ~Encoder();
@@ -52,7 +54,8 @@ class Encoder {
   const EncoderInterface& interface() const { return interface_; }
   PositionalEncoding& encoding() { return *encoding_; }
   const PositionSampler& positions() const { return *positions_; }
-  // Everything needed to build this model again, for a checkpoint's metadata: resolved, with `type`.
+  // Everything needed to build this model again, for a checkpoint's metadata: resolved, with
+  // `type`.
   const ConfigTable& encoding_config() const { return encoding_config_; }
   const ConfigTable& positions_config() const { return positions_config_; }
 
@@ -63,8 +66,8 @@ class Encoder {
   // (B, outputs, classes), or (B, 1, classes) when mean_pool.
   Tensor forward(const PreparedInput& input);
 
-  // Bytes of step memory that evaluating one sequence of this length needs, an upper estimate by which
-  // the evaluator sizes its batches.
+  // Bytes of step memory that evaluating one sequence of this length needs, an upper estimate by
+  // which the evaluator sizes its batches.
   int64_t evaluation_bytes_per_sequence(int64_t length) const;
 
  private:

@@ -1,5 +1,5 @@
-// Host work for one batch: checks, positions, masks and weights, and their upload. After it, forward()
-// is operations only, so that a step can be captured and replayed.
+// Host work for one batch: checks, positions, masks and weights, and their upload. After it,
+// forward() is operations only, so that a step can be captured and replayed.
 #include <algorithm>
 #include <cmath>
 
@@ -10,8 +10,8 @@ namespace longshot {
 
 namespace {
 
-// Positions of a padded batch: every sequence gets what it would get alone, counted from its first real token.
-// Padding before it has position 0, padding after it repeats the last position.
+// Positions of a padded batch: every sequence gets what it would get alone, counted from its first
+// real token. Padding before it has position 0, padding after it repeats the last position.
 DrawnPositions draw_by_sequence(const PositionSampler& sampler, PositionRequest request,
                                 const SequenceContext& sequence) {
   const int64_t batch = sequence.batch, length = sequence.length;
@@ -54,11 +54,11 @@ DrawnPositions draw_by_sequence(const PositionSampler& sampler, PositionRequest 
 
 void Encoder::check_input(const EncoderInput& input) const {
   LONGSHOT_CHECK(input.batch >= 1 && input.length >= 1,
-                 "encoder: a batch of {} sequences of {} tokens; both must be at least 1", input.batch,
-                 input.length);
+                 "encoder: a batch of {} sequences of {} tokens; both must be at least 1",
+                 input.batch, input.length);
   LONGSHOT_CHECK(int64_t(input.tokens.size()) == input.batch * input.length,
-                 "encoder: {} tokens given for a batch of ({}, {})", input.tokens.size(), input.batch,
-                 input.length);
+                 "encoder: {} tokens given for a batch of ({}, {})", input.tokens.size(),
+                 input.batch, input.length);
   for (size_t i = 0; i < input.tokens.size(); ++i)
     LONGSHOT_CHECK(input.tokens[i] >= 0 && input.tokens[i] < interface_.input_vocabulary,
                    "encoder: token {} at row {}, position {}; the vocabulary has tokens 0 to {}",
@@ -90,20 +90,19 @@ void Encoder::draw_positions(const EncoderInput& input, SequenceContext& sequenc
       positions_->per_layer() ? std::max<int64_t>(1, options_.layers) : int64_t(1);
   for (int64_t layer = 0; layer < draws; ++layer) {
     request.layer = int(layer);
-    sequence.positions.push_back(sequence.padded
-                                     ? draw_by_sequence(*positions_, request, sequence)
-                                     : positions_->draw(request));
+    sequence.positions.push_back(sequence.padded ? draw_by_sequence(*positions_, request, sequence)
+                                                 : positions_->draw(request));
     if (sequence.positions.back().fractional && !encoding_->traits().fractional)
       throw UsageError(fmt::format(
           "{}: encoding {} takes whole positions only, but {} gives fractions",
-          encoding_config_.find("type")->where().to_string(), encoding_config_.find("type")->to_toml(),
-          positions_config_.find("type")->to_toml()));
+          encoding_config_.find("type")->where().to_string(),
+          encoding_config_.find("type")->to_toml(), positions_config_.find("type")->to_toml()));
   }
 }
 
-// ln of the number of tokens a query may see (Chiang and Cholak 2022, "Overcoming a theoretical limitation of
-// self-attention"): bidirectional, the sequence's real length; causal, its tokens up to the query's own. One
-// visible token gives ln 1 = 0, and then the only logit does not matter.
+// ln of the number of tokens a query may see (Chiang and Cholak 2022, "Overcoming a theoretical
+// limitation of self-attention"): bidirectional, the sequence's real length; causal, its tokens up
+// to the query's own. One visible token gives ln 1 = 0, and then the only logit does not matter.
 void Encoder::prepare_row_scale(PreparedInput& prepared) const {
   const SequenceContext& sequence = prepared.sequence;
   const int64_t rows = sequence.padded ? sequence.batch : 1, length = sequence.length;
@@ -175,7 +174,8 @@ PreparedInput Encoder::prepare(const EncoderInput& input) {
   sequence.step = input.step;
   draw_positions(input, sequence);
 
-  prepared.tokens = context_.from_host(input.tokens, {input.batch, input.length}, Lifetime::step, "tokens");
+  prepared.tokens =
+      context_.from_host(input.tokens, {input.batch, input.length}, Lifetime::step, "tokens");
   prepared.output_begin = input.output_begin;
   prepared.outputs = input.outputs;
   prepare_masks(prepared);

@@ -1,5 +1,6 @@
 // FeedForward: W_down activation(W_up x + b_up) + b_down, applied to every token alone.
-// x (B, T, dim), hidden width `ffn`. Dropout on its output belongs to the residual sum that follows.
+// x (B, T, dim), hidden width `ffn`. Dropout on its output belongs to the residual sum that
+// follows.
 #pragma once
 
 #include "nn/linear.h"

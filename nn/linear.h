@@ -1,7 +1,8 @@
 // Linear: y = activation(x W^T + b), x (..., in), W (out, in), b (out).
 //
-// Weights start truncated normal with standard deviation 1 / sqrt(in) and biases zero (Haiku's default,
-// which the length-extrapolation studies used), so that outputs start with the variance of the inputs.
+// Weights start truncated normal with standard deviation 1 / sqrt(in) and biases zero (Haiku's
+// default, which the length-extrapolation studies used), so that outputs start with the variance of
+// the inputs.
 #pragma once
 
 #include <cmath>

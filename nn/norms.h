@@ -1,6 +1,6 @@
-// Norm: layer norm (s - mean) / sqrt(variance + epsilon) * gain + bias over the last axis, or RMS norm
-// s / sqrt(mean(s^2) + epsilon) * gain, which has no bias (Ba et al. 2016; Zhang and Sennrich 2019).
-// Gains start at one, biases at zero.
+// Norm: layer norm (s - mean) / sqrt(variance + epsilon) * gain + bias over the last axis, or RMS
+// norm s / sqrt(mean(s^2) + epsilon) * gain, which has no bias (Ba et al. 2016; Zhang and Sennrich
+// 2019). Gains start at one, biases at zero.
 //
 // after_residual fuses the residual sum in front of it: s = x + dropout(residual).
 #pragma once

@@ -1,7 +1,8 @@
 // Layout and initial values of the flat parameter buffers.
 //
-// Every parameter starts at a multiple of 16 elements, so that vector loads on a parameter are aligned. The
-// gaps hold zeros in all four buffers and stay zero: their gradient is zero, hence so is their update.
+// Every parameter starts at a multiple of 16 elements, so that vector loads on a parameter are
+// aligned. The gaps hold zeros in all four buffers and stay zero: their gradient is zero, hence so
+// is their update.
 #include "nn/parameter_store.h"
 
 #include <algorithm>
@@ -14,10 +15,12 @@ namespace {
 
 constexpr int64_t kAlignment = 16;  // elements; 64 bytes in f32
 
-int64_t align(int64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t align(int64_t offset) {
+  return (offset + kAlignment - 1) / kAlignment * kAlignment;
+}
 
-// A stream that belongs to this name alone: 24 bits of the name's hash go to the stream, 32 others to the
-// step (which initialisation does not use).
+// A stream that belongs to this name alone: 24 bits of the name's hash go to the stream, 32 others
+// to the step (which initialisation does not use).
 RandomKey initial_key(uint64_t seed, const std::string& name) {
   const uint64_t hash = hash_name(name.data(), name.size());
   return {seed, RandomPurpose::initialize, uint32_t(hash & 0xFFFFFF), uint32_t(hash >> 32)};
@@ -27,8 +30,12 @@ void fill_initial(std::span<double> values, const Initializer& initializer, cons
   RandomSequence random(key);
   for (double& value : values) {
     switch (initializer.kind) {
-      case Initializer::Kind::constant: value = initializer.scale; break;
-      case Initializer::Kind::normal: value = initializer.scale * random.normal(); break;
+      case Initializer::Kind::constant:
+        value = initializer.scale;
+        break;
+      case Initializer::Kind::normal:
+        value = initializer.scale * random.normal();
+        break;
       case Initializer::Kind::truncated_normal:
         value = initializer.scale * random.truncated_normal();
         break;
@@ -45,8 +52,8 @@ const Tensor& Parameter::tensor() const {
   LONGSHOT_CHECK(entry_ != nullptr,
                  "parameter: used without having been declared in a ParameterStore");
   LONGSHOT_CHECK(entry_->tensor.defined(),
-                 "parameter {} {}: used before ParameterStore::place() gave it storage", entry_->name,
-                 entry_->shape.to_string());
+                 "parameter {} {}: used before ParameterStore::place() gave it storage",
+                 entry_->name, entry_->shape.to_string());
   return entry_->tensor;
 }
 
@@ -135,7 +142,8 @@ std::vector<std::string> ParameterStore::names(bool decayed) const {
 }
 
 ModuleScope ModuleScope::sub(std::string_view name) const {
-  return ModuleScope(*store_, path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name));
+  return ModuleScope(*store_,
+                     path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name));
 }
 
 Parameter ModuleScope::declare(std::string_view name, const Shape& shape, Initializer initializer,

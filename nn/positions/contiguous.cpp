@@ -24,8 +24,8 @@ class Contiguous final : public PositionSampler {
   }
 };
 
-const RegisterType<PositionSampler, Contiguous, ContiguousOptions> kRegister{
-    "contiguous", "0, 1, 2, ..."};
+const RegisterType<PositionSampler, Contiguous, ContiguousOptions> kRegister{"contiguous",
+                                                                             "0, 1, 2, ..."};
 
 }  // namespace
 }  // namespace longshot

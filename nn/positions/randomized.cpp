@@ -1,9 +1,11 @@
-// Randomised positions (Ruoss et al. 2023, "Randomized positional encodings boost length generalization of
-// transformers"): a sequence of n tokens gets n distinct positions out of 0 .. max - 1, drawn uniformly and
-// sorted, so that training on short sequences meets the positions of long ones.
+// Randomised positions (Ruoss et al. 2023, "Randomized positional encodings boost length
+// generalization of transformers"): a sequence of n tokens gets n distinct positions out of 0 ..
+// max - 1, drawn uniformly and sorted, so that training on short sequences meets the positions of
+// long ones.
 //
 //   positions p_0 < p_1 < ... < p_(n-1),  each subset of 0 .. max - 1 equally likely
-//   relative = "distances":  d_1 < ... < d_(n-1) out of 1 .. max - 1 the same way, and the r-th neighbour
+//   relative = "distances":  d_1 < ... < d_(n-1) out of 1 .. max - 1 the same way, and the r-th
+//   neighbour
 //                            of every token is at distance d_r (the paper's relative encodings)
 //
 // Drawing is also done at evaluation, as in the paper, unless `evaluate` says otherwise.
@@ -28,20 +30,24 @@ struct RandomizedOptions {
     visit.field("draw", draw, "in training, one draw for the whole batch or one for every sequence",
                 one_of({"batch", "sequence"}));
     visit.field("per_layer", per_layer, "a fresh draw in every layer");
-    visit.field("evaluate", evaluate,
-                "positions at evaluation: drawn, evenly spaced over 0 to max - 1, or 0, 1, 2, ... (off)",
-                one_of({"drawn", "even", "off"}));
+    visit.field(
+        "evaluate", evaluate,
+        "positions at evaluation: drawn, evenly spaced over 0 to max - 1, or 0, 1, 2, ... (off)",
+        one_of({"drawn", "even", "off"}));
     visit.field("draw_every", draw_every,
-                "at evaluation, samples that share a draw; 0: all samples of a length", at_least(0));
-    visit.field("relative", relative,
-                "distances of relative encodings: differences of the drawn positions, or drawn distances, "
-                "the same for every token (Ruoss et al.)",
-                one_of({"differences", "distances"}));
+                "at evaluation, samples that share a draw; 0: all samples of a length",
+                at_least(0));
+    visit.field(
+        "relative", relative,
+        "distances of relative encodings: differences of the drawn positions, or drawn distances, "
+        "the same for every token (Ruoss et al.)",
+        one_of({"differences", "distances"}));
   }
 };
 
-// `count` distinct whole numbers out of low .. low + range - 1, sorted, every subset equally likely. Floyd's
-// method: for j = range - count .. range - 1 take a number up to j, or j itself when that one is taken.
+// `count` distinct whole numbers out of low .. low + range - 1, sorted, every subset equally
+// likely. Floyd's method: for j = range - count .. range - 1 take a number up to j, or j itself
+// when that one is taken.
 void draw_sorted(RandomSequence& random, int64_t low, int64_t range, int64_t count, double* out) {
   std::vector<uint64_t> taken(size_t((range + 63) / 64), 0);
   for (int64_t j = range - count; j < range; ++j) {

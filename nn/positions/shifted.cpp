@@ -1,5 +1,6 @@
-// Shifted positions (SHAPE; Kiyono et al. 2021, "Shifted absolute position embedding for transformers"): in
-// training, all positions of a sequence are moved by one random offset; at evaluation they are not moved.
+// Shifted positions (SHAPE; Kiyono et al. 2021, "Shifted absolute position embedding for
+// transformers"): in training, all positions of a sequence are moved by one random offset; at
+// evaluation they are not moved.
 //
 //   p_t = t + k,  k uniform in 0 .. max (both ends included)
 #include "nn/position_sampler.h"

@@ -9,7 +9,12 @@ using namespace longshot;
 namespace {
 
 PositionRequest training(int64_t batch, int64_t length, uint32_t step, int64_t first = 0) {
-  return {.batch = batch, .length = length, .training = true, .seed = 11, .step = step, .first_sample = first};
+  return {.batch = batch,
+          .length = length,
+          .training = true,
+          .seed = 11,
+          .step = step,
+          .first_sample = first};
 }
 PositionRequest evaluation(int64_t batch, int64_t length, int64_t first = 0) {
   return {.batch = batch, .length = length, .training = false, .seed = 11, .first_sample = first};
@@ -22,7 +27,8 @@ std::vector<double> row(const DrawnPositions& drawn, int64_t index, int64_t leng
 }  // namespace
 
 TEST_CASE("randomized: every subset of 0 .. max - 1 equally likely, sorted", "[positions]") {
-  // M = 10, n = 3: 120 subsets; E[first] = (M + 1) / (n + 1) - 1 = 1.75, E[gap] = 11 / 4 = 2.75, P(0 is in) = 0.3.
+  // M = 10, n = 3: 120 subsets; E[first] = (M + 1) / (n + 1) - 1 = 1.75, E[gap] = 11 / 4 = 2.75,
+  // P(0 is in) = 0.3.
   const auto sampler = make_sampler("type = \"randomized\"\nmax = 10\ndraw = \"sequence\"");
   const int64_t draws = 60000;
   const DrawnPositions drawn = sampler->draw(training(draws, 3, 1));
@@ -51,7 +57,8 @@ TEST_CASE("randomized: every subset of 0 .. max - 1 equally likely, sorted", "[p
   CHECK(zero / double(draws) == Approx(0.3).margin(0.01));
 }
 
-TEST_CASE("randomized: as many tokens as positions takes them all; more is an error", "[positions]") {
+TEST_CASE("randomized: as many tokens as positions takes them all; more is an error",
+          "[positions]") {
   const auto sampler = make_sampler("type = \"randomized\"\nmax = 130");
   std::vector<double> all(130);
   for (size_t i = 0; i < all.size(); ++i) all[i] = double(i);
@@ -102,9 +109,11 @@ TEST_CASE("randomized: evaluation draws by length and group of samples", "[posit
   CHECK(std::vector<double>(longer.begin(), longer.end() - 1) != row(whole, 0, 20));
 }
 
-TEST_CASE("randomized: draw_every = 0 shares one draw among all samples of a length", "[positions]") {
+TEST_CASE("randomized: draw_every = 0 shares one draw among all samples of a length",
+          "[positions]") {
   const auto sampler = make_sampler("type = \"randomized\"\nmax = 500\ndraw_every = 0");
-  const DrawnPositions early = sampler->draw(evaluation(3, 9)), late = sampler->draw(evaluation(3, 9, 1000));
+  const DrawnPositions early = sampler->draw(evaluation(3, 9)),
+                       late = sampler->draw(evaluation(3, 9, 1000));
   CHECK(early.batches == 1);
   CHECK(early.values == late.values);
   CHECK(sampler->samples_per_draw() == 0);
@@ -112,7 +121,8 @@ TEST_CASE("randomized: draw_every = 0 shares one draw among all samples of a len
 
 TEST_CASE("randomized: evaluation evenly spaced or off", "[positions]") {
   const auto even = make_sampler("type = \"randomized\"\nmax = 11\nevaluate = \"even\"");
-  CHECK(even->draw(evaluation(2, 5)).values == std::vector<double>{0, 2, 5, 7, 10});  // 10 t / 4, rounded down
+  CHECK(even->draw(evaluation(2, 5)).values ==
+        std::vector<double>{0, 2, 5, 7, 10});  // 10 t / 4, rounded down
   CHECK(even->draw(evaluation(2, 1)).values == std::vector<double>{0});
   CHECK_FALSE(even->draw(evaluation(2, 5)).fractional);
   CHECK(even->samples_per_draw() == 0);
@@ -123,15 +133,16 @@ TEST_CASE("randomized: evaluation evenly spaced or off", "[positions]") {
   CHECK_FALSE(off->draw(training(2, 5, 1)).contiguous);
 }
 
-TEST_CASE("randomized: drawn distances start at 0 and then are distinct in 1 .. max - 1", "[positions]") {
+TEST_CASE("randomized: drawn distances start at 0 and then are distinct in 1 .. max - 1",
+          "[positions]") {
   const auto distances = make_sampler("type = \"randomized\"\nmax = 40\nrelative = \"distances\"");
   const auto differences = make_sampler("type = \"randomized\"\nmax = 40");
   const DrawnPositions drawn = distances->draw(training(1, 12, 5));
   REQUIRE(drawn.distances.size() == 12);
   CHECK(drawn.distances[0] == 0);
   CHECK(drawn.distances[1] >= 1);
-  CHECK(std::adjacent_find(drawn.distances.begin(), drawn.distances.end(), std::greater_equal<>()) ==
-        drawn.distances.end());
+  CHECK(std::adjacent_find(drawn.distances.begin(), drawn.distances.end(),
+                           std::greater_equal<>()) == drawn.distances.end());
   CHECK(drawn.distances.back() <= 39);
   CHECK(drawn.distances != drawn.values);
   // The option changes nothing about the positions.
@@ -151,7 +162,8 @@ TEST_CASE("randomized: a fresh draw in every layer when asked", "[positions]") {
 }
 
 TEST_CASE("randomized: wrong options are refused with their place", "[positions]") {
-  CHECK_THROWS_WITH(make_sampler("type = \"randomized\"\nmax = 0"), ContainsSubstring("test.toml:2"));
+  CHECK_THROWS_WITH(make_sampler("type = \"randomized\"\nmax = 0"),
+                    ContainsSubstring("test.toml:2"));
   CHECK_THROWS_AS(make_sampler("type = \"randomized\"\nevaluate = \"never\""), UsageError);
   CHECK_THROWS_WITH(make_sampler("type = \"randomized\"\nmaximum = 5"), ContainsSubstring("max"));
 }

@@ -8,7 +8,12 @@ using namespace longshot;
 
 namespace {
 PositionRequest training(int64_t batch, int64_t length, uint32_t step, int64_t first = 0) {
-  return {.batch = batch, .length = length, .training = true, .seed = 5, .step = step, .first_sample = first};
+  return {.batch = batch,
+          .length = length,
+          .training = true,
+          .seed = 5,
+          .step = step,
+          .first_sample = first};
 }
 }  // namespace
 

@@ -28,3 +28,8 @@ if(TARGET test_cuda)
     set_tests_properties(cuda_${order} PROPERTIES ENVIRONMENT "LONGSHOT_EMULATOR_ORDER=${order}")
   endforeach()
 endif()
+
+# Counts calls of malloc by replacing it, which the sanitizers do themselves.
+if(NOT LONGSHOT_SANITIZE)
+  longshot_test(allocation)
+endif()

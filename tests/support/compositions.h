@@ -1,5 +1,6 @@
-// Each fused operation written with primitive ones: slow, obvious, and the oracle for value and gradient.
-// Constants (masks, one-hot rows, angles) are built on the host, so that no composition uses a fused kernel.
+// Each fused operation written with primitive ones: slow, obvious, and the oracle for value and
+// gradient. Constants (masks, one-hot rows, angles) are built on the host, so that no composition
+// uses a fused kernel.
 #pragma once
 
 #include <cmath>
@@ -19,10 +20,14 @@ inline Tensor ones(Context& context, const Shape& shape) {
 
 inline Tensor activate(const Tensor& z, Activation activation) {
   switch (activation) {
-    case Activation::none: return z;
-    case Activation::relu: return ops::relu(z);
-    case Activation::gelu: return ops::gelu(z);
-    case Activation::gelu_tanh: return ops::gelu_tanh(z);
+    case Activation::none:
+      return z;
+    case Activation::relu:
+      return ops::relu(z);
+    case Activation::gelu:
+      return ops::gelu(z);
+    case Activation::gelu_tanh:
+      return ops::gelu_tanh(z);
   }
   return z;
 }
@@ -147,8 +152,8 @@ inline std::vector<double> counted_weights(const Tensor& x, const Tensor& mask, 
 inline Tensor mean_squared_error(const Tensor& x, const Tensor& target, const Tensor& mask) {
   double counted = 0;
   const std::vector<double> weight = counted_weights(x, mask, counted);
-  const Tensor total =
-      ops::sum(ops::mul(ops::square(ops::sub(x, target)), constant(x.context(), weight, x.shape())));
+  const Tensor total = ops::sum(
+      ops::mul(ops::square(ops::sub(x, target)), constant(x.context(), weight, x.shape())));
   return ops::scale(total, counted > 0 ? 1.0 / counted : 0.0);
 }
 
@@ -194,13 +199,12 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
     // The table as (B, H, T, 2R - 1), one copy for each batch and query, then picked from.
     Tensor table = ops::transpose(ops::repeat_rows(options.bias_table, queries), 0, 1);
     table = ops::repeat_rows(table, batch);
-    logits = ops::add(logits, ops::gather(table, context.from_host<int32_t>(
-                                                     index, {batch, queries, keys})));
+    logits = ops::add(
+        logits, ops::gather(table, context.from_host<int32_t>(index, {batch, queries, keys})));
   }
   if (options.bias_dense.defined()) {
     const Tensor& dense = options.bias_dense;
-    logits = ops::add(logits,
-                      dense.size(0) == 1 ? dense.reshape({heads, queries, keys}) : dense);
+    logits = ops::add(logits, dense.size(0) == 1 ? dense.reshape({heads, queries, keys}) : dense);
   }
   std::vector<double> allowed, lowered;
   std::vector<int32_t> kept;

@@ -23,7 +23,9 @@ double host_loss(Context& context, const std::function<std::vector<Tensor>()>& f
   return total;
 }
 
-uint64_t cotangent_seed(uint64_t seed, size_t output) { return seed * 1000 + 500 + output; }
+uint64_t cotangent_seed(uint64_t seed, size_t output) {
+  return seed * 1000 + 500 + output;
+}
 
 }  // namespace
 
@@ -53,7 +55,9 @@ Tensor integers(Context& context, std::span<const int32_t> values, const Shape& 
   return context.from_host<int32_t>(values, shape, lifetime, "integers");
 }
 
-void reset_gradient(const Tensor& tensor) { tensor.value().gradient_written = false; }
+void reset_gradient(const Tensor& tensor) {
+  tensor.value().gradient_written = false;
+}
 
 Tensor weighted_sum(Context& context, std::span<const Tensor> outputs, uint64_t seed) {
   Tensor total;
@@ -109,8 +113,8 @@ void check_gradients(Context& context, std::span<Tensor> leaves,
   const Evaluation evaluation = evaluate(context, leaves, function, options);
   std::vector<std::vector<double>> cotangents;
   for (size_t i = 0; i < evaluation.outputs.size(); ++i)
-    cotangents.push_back(random_values(int64_t(evaluation.outputs[i].size()),
-                                       cotangent_seed(options.seed, i)));
+    cotangents.push_back(
+        random_values(int64_t(evaluation.outputs[i].size()), cotangent_seed(options.seed, i)));
   for (size_t i = 0; i < leaves.size(); ++i) {
     std::vector<double> values = leaves[i].to_doubles();
     std::vector<double> numeric(values.size());
@@ -126,9 +130,9 @@ void check_gradients(Context& context, std::span<Tensor> leaves,
       values[j] = kept;
     }
     leaves[i].copy_from(std::span<const double>(values));
-    check_close(evaluation.gradients[i], numeric, options.tolerance,
-                fmt::format("leaf {} {}: backward against differences", i,
-                            leaves[i].shape().to_string()));
+    check_close(
+        evaluation.gradients[i], numeric, options.tolerance,
+        fmt::format("leaf {} {}: backward against differences", i, leaves[i].shape().to_string()));
   }
 }
 

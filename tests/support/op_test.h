@@ -1,4 +1,5 @@
-// What tests of operations share: contexts with guard bytes and NaN-filled memory, and short ways to make tensors.
+// What tests of operations share: contexts with guard bytes and NaN-filled memory, and short ways
+// to make tensors.
 #pragma once
 
 #include <initializer_list>

@@ -1,4 +1,5 @@
-// Reading and writing an array of either dtype as doubles, and the scalar functions of the reference.
+// Reading and writing an array of either dtype as doubles, and the scalar functions of the
+// reference.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Attention of the reference backend: all of a row's probabilities at once, the Jacobian written out.
+// Attention of the reference backend: all of a row's probabilities at once, the Jacobian written
+// out.
 
 #include <vector>
 
@@ -23,8 +24,7 @@ Row make_row(const AttentionArgs& args, int64_t b, int64_t h, int64_t i) {
   const ConstArray dense(args.bias_dense, args.dtype);
   Row row;
   row.factor = args.scale;
-  if (row_scale)
-    row.factor *= row_scale[(args.row_scale_batches == 1 ? 0 : b) * shape.queries + i];
+  if (row_scale) row.factor *= row_scale[(args.row_scale_batches == 1 ? 0 : b) * shape.queries + i];
   const int64_t position_batch = args.position_batches == 1 ? 0 : b;
   std::vector<double> logits;
   double largest = -INFINITY;
@@ -49,8 +49,8 @@ Row make_row(const AttentionArgs& args, int64_t b, int64_t h, int64_t i) {
     if (!allowed) logit = -INFINITY;
     logits.push_back(logit);
     largest = std::max(largest, logit);
-    row.dropped.push_back(dropout_factor(
-        args.dropout, ((b * shape.heads + h) * shape.queries + i) * shape.keys + j));
+    row.dropped.push_back(
+        dropout_factor(args.dropout, ((b * shape.heads + h) * shape.queries + i) * shape.keys + j));
   }
   double total = 0;
   if (largest > -INFINITY)
@@ -106,8 +106,7 @@ void ReferenceBackend::attention_backward(const AttentionBackwardArgs& args) {
   Sums dquery(args.dquery, args.accumulate_dquery, pairs * shape.queries * dim);
   Sums dkey(args.dkey, args.accumulate_dkey, pairs * shape.keys * dim);
   Sums dvalue(args.dvalue, args.accumulate_dvalue, pairs * shape.keys * dim);
-  Sums dtable(args.dbias_table, args.accumulate_dbias_table,
-              shape.heads * (2 * forward.reach - 1));
+  Sums dtable(args.dbias_table, args.accumulate_dbias_table, shape.heads * (2 * forward.reach - 1));
   Sums ddense(args.dbias_dense, args.accumulate_dbias_dense,
               forward.dense_batches * shape.heads * shape.queries * shape.keys);
   for (int64_t b = 0; b < shape.batch; ++b)

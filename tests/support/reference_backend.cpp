@@ -1,4 +1,5 @@
-// Everything but attention, losses and the optimizer: see reference_attention.cpp and reference_losses.cpp.
+// Everything but attention, losses and the optimizer: see reference_attention.cpp and
+// reference_losses.cpp.
 
 #include "tests/support/reference_backend.h"
 
@@ -14,17 +15,24 @@ namespace {
 
 constexpr std::align_val_t kAlignment{256};
 
-double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+double normal_cdf(double x) {
+  return 0.5 * std::erfc(-x / std::numbers::sqrt2);
+}
 double normal_pdf(double x) {
   return std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi);
 }
-double logistic(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+double logistic(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
 
 Unary as_unary(Activation activation) {
   switch (activation) {
-    case Activation::relu: return Unary::relu;
-    case Activation::gelu: return Unary::gelu;
-    default: return Unary::gelu_tanh;
+    case Activation::relu:
+      return Unary::relu;
+    case Activation::gelu:
+      return Unary::gelu;
+    default:
+      return Unary::gelu_tanh;
   }
 }
 
@@ -32,35 +40,49 @@ Unary as_unary(Activation activation) {
 
 double unary_value(Unary op, double x) {
   switch (op) {
-    case Unary::relu: return x > 0 ? x : 0.0;
-    case Unary::gelu: return x * normal_cdf(x);
+    case Unary::relu:
+      return x > 0 ? x : 0.0;
+    case Unary::gelu:
+      return x * normal_cdf(x);
     case Unary::gelu_tanh: {
       const double u = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
       return 0.5 * x * (1.0 + std::tanh(u));
     }
-    case Unary::exp: return std::exp(x);
-    case Unary::log: return std::log(x);
-    case Unary::tanh: return std::tanh(x);
-    case Unary::sigmoid: return logistic(x);
-    case Unary::square: return x * x;
+    case Unary::exp:
+      return std::exp(x);
+    case Unary::log:
+      return std::log(x);
+    case Unary::tanh:
+      return std::tanh(x);
+    case Unary::sigmoid:
+      return logistic(x);
+    case Unary::square:
+      return x * x;
   }
   return 0;
 }
 
 double unary_derivative(Unary op, double x) {
   switch (op) {
-    case Unary::relu: return x > 0 ? 1.0 : 0.0;
-    case Unary::gelu: return normal_cdf(x) + x * normal_pdf(x);
+    case Unary::relu:
+      return x > 0 ? 1.0 : 0.0;
+    case Unary::gelu:
+      return normal_cdf(x) + x * normal_pdf(x);
     case Unary::gelu_tanh: {
       const double c = std::sqrt(2.0 / std::numbers::pi);
       const double t = std::tanh(c * (x + 0.044715 * x * x * x));
       return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * c * (1.0 + 3.0 * 0.044715 * x * x);
     }
-    case Unary::exp: return std::exp(x);
-    case Unary::log: return 1.0 / x;
-    case Unary::tanh: return 1.0 - std::tanh(x) * std::tanh(x);
-    case Unary::sigmoid: return logistic(x) * (1.0 - logistic(x));
-    case Unary::square: return 2.0 * x;
+    case Unary::exp:
+      return std::exp(x);
+    case Unary::log:
+      return 1.0 / x;
+    case Unary::tanh:
+      return 1.0 - std::tanh(x) * std::tanh(x);
+    case Unary::sigmoid:
+      return logistic(x) * (1.0 - logistic(x));
+    case Unary::square:
+      return 2.0 * x;
   }
   return 0;
 }
@@ -76,7 +98,9 @@ void* ReferenceBackend::allocate(size_t bytes) {
   ++allocations_;
   return ::operator new(bytes, kAlignment);
 }
-void ReferenceBackend::release(void* pointer, size_t) { ::operator delete(pointer, kAlignment); }
+void ReferenceBackend::release(void* pointer, size_t) {
+  ::operator delete(pointer, kAlignment);
+}
 void ReferenceBackend::copy_to_device(void* device, const void* host, size_t bytes) {
   std::memcpy(device, host, bytes);
 }
@@ -86,7 +110,9 @@ void ReferenceBackend::copy_to_host(void* host, const void* device, size_t bytes
 void ReferenceBackend::copy_on_device(void* to, const void* from, size_t bytes) {
   std::memmove(to, from, bytes);
 }
-void ReferenceBackend::fill_zero(void* device, size_t bytes) { std::memset(device, 0, bytes); }
+void ReferenceBackend::fill_zero(void* device, size_t bytes) {
+  std::memset(device, 0, bytes);
+}
 
 void ReferenceBackend::gemm(const GemmArgs& args) {
   const ConstArray a(args.a, args.dtype), b(args.b, args.dtype), bias(args.bias, args.dtype);
@@ -129,8 +155,12 @@ void move_heads(const HeadsArgs& args, bool split) {
 }
 }  // namespace
 
-void ReferenceBackend::split_heads(const HeadsArgs& args) { move_heads(args, true); }
-void ReferenceBackend::merge_heads(const HeadsArgs& args) { move_heads(args, false); }
+void ReferenceBackend::split_heads(const HeadsArgs& args) {
+  move_heads(args, true);
+}
+void ReferenceBackend::merge_heads(const HeadsArgs& args) {
+  move_heads(args, false);
+}
 
 void ReferenceBackend::unary(const UnaryArgs& args) {
   const ConstArray x(args.x, args.dtype);
@@ -144,10 +174,17 @@ void ReferenceBackend::unary_backward(const UnaryBackwardArgs& args) {
   for (int64_t i = 0; i < args.n; ++i) {
     double derivative;
     switch (args.op) {  // these three are given by the output
-      case Unary::exp: derivative = y[i]; break;
-      case Unary::tanh: derivative = 1.0 - y[i] * y[i]; break;
-      case Unary::sigmoid: derivative = y[i] * (1.0 - y[i]); break;
-      default: derivative = unary_derivative(args.op, x[i]);
+      case Unary::exp:
+        derivative = y[i];
+        break;
+      case Unary::tanh:
+        derivative = 1.0 - y[i] * y[i];
+        break;
+      case Unary::sigmoid:
+        derivative = y[i] * (1.0 - y[i]);
+        break;
+      default:
+        derivative = unary_derivative(args.op, x[i]);
     }
     dx.put(i, derivative * dy[i], args.accumulate);
   }
@@ -173,8 +210,7 @@ void ReferenceBackend::activation_backward(const ActivationBackwardArgs& args) {
 void ReferenceBackend::affine(const AffineArgs& args) {
   const ConstArray x(args.x, args.dtype);
   const Array y(args.y, args.dtype);
-  for (int64_t i = 0; i < args.n; ++i)
-    y.put(i, args.alpha * x[i] + args.beta, args.accumulate);
+  for (int64_t i = 0; i < args.n; ++i) y.put(i, args.alpha * x[i] + args.beta, args.accumulate);
 }
 
 void ReferenceBackend::binary(const BinaryArgs& args) {
@@ -369,8 +405,8 @@ void ReferenceBackend::norm_backward(const NormBackwardArgs& args) {
     product /= double(args.columns);
     for (int64_t c = 0; c < args.columns; ++c) {
       const double a = dy[base + c] * (gain ? gain[c] : 1.0);
-      const double ds = inverse[r] * (a - total - normalised(r, c) * product) +
-                        (dsum ? dsum[base + c] : 0.0);
+      const double ds =
+          inverse[r] * (a - total - normalised(r, c) * product) + (dsum ? dsum[base + c] : 0.0);
       if (dx) dx.put(base + c, ds, args.accumulate_dx);
       if (dresidual)
         dresidual.put(base + c, ds * dropout_factor(args.dropout, base + c),

@@ -1,6 +1,6 @@
-// ReferenceBackend: every method of Backend as plain loops over the formula in core/backend.h, computed in
-// double whatever the dtype, on one thread, without any optimisation. The oracle for the CPU and CUDA backends, and
-// enough of a device to test operations on.
+// ReferenceBackend: every method of Backend as plain loops over the formula in core/backend.h,
+// computed in double whatever the dtype, on one thread, without any optimisation. The oracle for
+// the CPU and CUDA backends, and enough of a device to test operations on.
 #pragma once
 
 #include "core/backend.h"

@@ -75,8 +75,8 @@ void ReferenceBackend::pointwise_loss_backward(const PointwiseLossBackwardArgs& 
   const Array dx(args.dx, args.dtype);
   const double factor = *args.denominator > 0 ? dloss[0] / *args.denominator : 0.0;
   for (int64_t i = 0; i < args.n; ++i) {
-    double value = args.logistic ? 1.0 / (1.0 + std::exp(-x[i])) - target[i]
-                                 : 2.0 * (x[i] - target[i]);
+    double value =
+        args.logistic ? 1.0 / (1.0 + std::exp(-x[i])) - target[i] : 2.0 * (x[i] - target[i]);
     if (args.mask && args.mask[i] == 0) value = 0;
     dx.put(i, value * factor, args.accumulate);
   }

@@ -9,7 +9,8 @@ namespace longshot::testing {
 
 Backend& reference_backend();
 Backend& cpu_backend();
-// Both: the reference shows that an operation's own arithmetic is right, the CPU that its kernels are.
+// Both: the reference shows that an operation's own arithmetic is right, the CPU that its kernels
+// are.
 std::vector<Backend*> f64_backends();
 
 }  // namespace longshot::testing

@@ -1,4 +1,5 @@
-// attention: values by hand, every option against the composition, fully masked rows, public pitfalls.
+// attention: values by hand, every option against the composition, fully masked rows, public
+// pitfalls.
 
 #include <cmath>
 
@@ -48,10 +49,10 @@ Problem make_problem(Context& context, const Sizes& s, const Choice& choice, int
     if (choice.table > 1) {
       const int64_t sets = choice.table == 3 ? s.batch : 1;
       reach = 12;
-      options.position_q = integers(context, random_integers(sets * s.queries, 6, 0, 11),
-                                    {sets, s.queries});
-      options.position_k = integers(context, random_integers(sets * s.keys, 7, 0, 11),
-                                    {sets, s.keys});
+      options.position_q =
+          integers(context, random_integers(sets * s.queries, 6, 0, 11), {sets, s.queries});
+      options.position_k =
+          integers(context, random_integers(sets * s.keys, 7, 0, 11), {sets, s.keys});
     }
     options.bias_table = random_leaf(context, {s.heads, 2 * std::max<int64_t>(reach, 1) - 1}, 8);
     problem.leaves.push_back(options.bias_table);
@@ -67,11 +68,11 @@ Problem make_problem(Context& context, const Sizes& s, const Choice& choice, int
 
 void compare(Context& context, const Sizes& sizes, const Choice& choice, int64_t offset,
              bool differences) {
-  INFO("batch " << sizes.batch << " heads " << sizes.heads << " queries " << sizes.queries << " keys "
-                << sizes.keys << " dim " << sizes.dim << " offset " << offset << " causal "
-                << choice.causal << " mask " << choice.mask << " row scale " << choice.row_scale
-                << " dropout " << choice.dropout << " table " << choice.table << " dense "
-                << choice.dense);
+  INFO("batch " << sizes.batch << " heads " << sizes.heads << " queries " << sizes.queries
+                << " keys " << sizes.keys << " dim " << sizes.dim << " offset " << offset
+                << " causal " << choice.causal << " mask " << choice.mask << " row scale "
+                << choice.row_scale << " dropout " << choice.dropout << " table " << choice.table
+                << " dense " << choice.dense);
   Problem problem = make_problem(context, sizes, choice, offset);
   std::vector<Tensor>& leaves = problem.leaves;
   const auto fused = [&] {
@@ -119,16 +120,16 @@ TEST_CASE("attention: every combination of options equals the composition") {
     for (int bits = 0; bits < 16; ++bits)
       for (int table = 0; table < 4; ++table)
         for (int dense = 0; dense < 3; ++dense) {
-          const Choice choice{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0,
-                              table, dense};
+          const Choice choice{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0,
+                              (bits & 8) != 0, table,           dense};
           compare(context, {2, 2, 3, 5, 3}, choice, 1, bits == 15 || bits == 0);
         }
   });
 }
 
 TEST_CASE("attention: odd shapes equal the composition") {
-  const std::vector<Sizes> sizes = {{1, 1, 1, 1, 1},   {1, 1, 1, 7, 2},   {2, 3, 5, 1, 4},
-                                    {1, 2, 0, 3, 2},   {1, 2, 3, 0, 2},   {0, 2, 3, 3, 2},
+  const std::vector<Sizes> sizes = {{1, 1, 1, 1, 1},   {1, 1, 1, 7, 2},    {2, 3, 5, 1, 4},
+                                    {1, 2, 0, 3, 2},   {1, 2, 3, 0, 2},    {0, 2, 3, 3, 2},
                                     {1, 1, 17, 17, 8}, {1, 2, 67, 131, 5}, {1, 1, 129, 130, 16},
                                     {2, 1, 33, 65, 32}};
   on_f64_backends([&](Context& context) {
@@ -169,9 +170,10 @@ TEST_CASE("attention: an all-padding sample gives 0 and leaves the others alone 
         tensors.push_back(value(context, {input.begin(), input.begin() + batch * each},
                                 {batch, heads, length, dim}, true));
       ops::AttentionOptions options;
-      options.key_mask = ints(
-          context, batch == 2 ? std::vector<int32_t>{1, 1, 0, 0, 0, 0} : std::vector<int32_t>{1, 1, 0},
-          {batch, length});
+      options.key_mask =
+          ints(context,
+               batch == 2 ? std::vector<int32_t>{1, 1, 0, 0, 0, 0} : std::vector<int32_t>{1, 1, 0},
+               {batch, length});
       const Tensor out = ops::attention(tensors[0], tensors[1], tensors[2], options);
       outputs[batch - 1].push_back(out.to_doubles());
       context.tape().backward(ops::sum(ops::square(out)));
@@ -231,7 +233,8 @@ TEST_CASE("attention: padding lies along keys, and joins with the causal mask (B
       const double second = i >= 1 ? std::exp(qs[i] * ks[1]) : 0.0;
       const std::vector<double> row(weights.begin() + int64_t(i) * 4,
                                     weights.begin() + int64_t(i) * 4 + 4);
-      check_close(row, std::vector<double>{first / (first + second), second / (first + second), 0, 0},
+      check_close(row,
+                  std::vector<double>{first / (first + second), second / (first + second), 0, 0},
                   1e-12, "weights");
     }
   });
@@ -254,8 +257,9 @@ TEST_CASE("attention: ALiBi bias for one query at the end of five keys (B16)") {
       total += weight;
       expected += weight * (j + 1);
     }
-    check_values(ops::attention(zero_q, zero_k, value(context, {1, 2, 3, 4, 5}, {1, 1, 5, 1}), options),
-                 {expected / total}, 1e-12);
+    check_values(
+        ops::attention(zero_q, zero_k, value(context, {1, 2, 3, 4, 5}, {1, 1, 5, 1}), options),
+        {expected / total}, 1e-12);
   });
 }
 

@@ -38,10 +38,10 @@ TEST_CASE("add, sub, mul: gradients over odd shapes and reused operands (B30)") 
   struct Case {
     Shape a, b;
   };
-  const std::vector<Case> cases = {{{}, {}},        {{1}, {1}},           {{2, 3}, {3}},
-                                   {{2, 3}, {}},    {{2, 3}, {2, 3}},     {{5, 7, 3}, {7, 3}},
-                                   {{2, 3, 1, 5}, {5}}, {{0, 3}, {3}},    {{3, 0}, {0}},
-                                   {{1, 17}, {17}}};
+  const std::vector<Case> cases = {
+      {{}, {}},         {{1}, {1}},          {{2, 3}, {3}},       {{2, 3}, {}},
+      {{2, 3}, {2, 3}}, {{5, 7, 3}, {7, 3}}, {{2, 3, 1, 5}, {5}}, {{0, 3}, {3}},
+      {{3, 0}, {0}},    {{1, 17}, {17}}};
   on_f64_backends([&](Context& context) {
     for (const Case& each : cases) {
       INFO(each.a.to_string() << " and " << each.b.to_string());
@@ -110,8 +110,8 @@ TEST_CASE("functions of one number: gradients, also far from zero") {
                                     random_leaf(context, {n}, 2, 0.2, 3)};
       check_gradients(context, leaves, [&] {
         const Tensor& x = leaves[0];
-        return std::vector<Tensor>{ops::relu(x),    ops::gelu(x),   ops::gelu_tanh(x),
-                                   ops::tanh(x),    ops::sigmoid(x), ops::square(x),
+        return std::vector<Tensor>{ops::relu(x),        ops::gelu(x),       ops::gelu_tanh(x),
+                                   ops::tanh(x),        ops::sigmoid(x),    ops::square(x),
                                    ops::log(leaves[1]), ops::exp(leaves[1])};
       });
     }
@@ -165,7 +165,8 @@ TEST_CASE("dropout: does nothing in evaluation or at rate 0") {
     // Without a state the context's own is used.
     context.set_step_state({.seed = 1, .training = 1});
     const std::vector<double> a = ops::dropout(x, {.p = 0.9f, .stream = 1}).to_doubles();
-    CHECK(a == ops::dropout(x, {.p = 0.9f, .stream = 1, .state = context.step_state()}).to_doubles());
+    CHECK(a ==
+          ops::dropout(x, {.p = 0.9f, .stream = 1, .state = context.step_state()}).to_doubles());
   });
 }
 

@@ -29,9 +29,9 @@ TEST_CASE("gather: gradients, one index for all or one a batch") {
     for (const Case& each : cases) {
       INFO(each.x.to_string() << " by " << each.index.to_string());
       std::vector<Tensor> leaves = {random_leaf(context, each.x, 1)};
-      const Tensor index = integers(
-          context, random_integers(each.index.elements(), 2, -1, int32_t(each.x[-1]) - 1),
-          each.index);
+      const Tensor index =
+          integers(context, random_integers(each.index.elements(), 2, -1, int32_t(each.x[-1]) - 1),
+                   each.index);
       check_gradients(context, leaves, [&] {
         return std::vector<Tensor>{ops::gather(leaves[0], index),
                                    ops::gather(ops::square(leaves[0]), index)};
@@ -57,9 +57,9 @@ TEST_CASE("relative_shift: equals gather, with gradients") {
     Shape x;
     int64_t keys, offset;
   };
-  const std::vector<Case> cases = {{{1, 1}, 1, 0},       {{3, 5}, 3, 0},       {{2, 3, 7}, 4, 0},
-                                   {{2, 3, 9}, 5, 1},    {{5, 2, 5}, 2, 1},    {{2, 3, 2, 13}, 7, 5},
-                                   {{2, 0, 3}, 2, 0},    {{2, 3, 7}, 0, 0},    {{7, 2, 3}, 2, 0}};
+  const std::vector<Case> cases = {{{1, 1}, 1, 0},    {{3, 5}, 3, 0},    {{2, 3, 7}, 4, 0},
+                                   {{2, 3, 9}, 5, 1}, {{5, 2, 5}, 2, 1}, {{2, 3, 2, 13}, 7, 5},
+                                   {{2, 0, 3}, 2, 0}, {{2, 3, 7}, 0, 0}, {{7, 2, 3}, 2, 0}};
   on_f64_backends([&](Context& context) {
     for (const Case& each : cases) {
       INFO(each.x.to_string() << " to " << each.keys << " keys from " << each.offset);

@@ -72,8 +72,8 @@ TEST_CASE("cross_entropy: equals its composition, with gradients") {
     Shape logits;
     double smoothing;
   };
-  const std::vector<Case> cases = {{{1, 1}, 0},        {{5, 3}, 0.1},     {{2, 3, 7}, 0},
-                                   {{2, 3, 17}, 0.25}, {{4}, 0},          {{2, 2, 2, 5}, 0.1},
+  const std::vector<Case> cases = {{{1, 1}, 0},        {{5, 3}, 0.1}, {{2, 3, 7}, 0},
+                                   {{2, 3, 17}, 0.25}, {{4}, 0},      {{2, 2, 2, 5}, 0.1},
                                    {{7, 33}, 0},       {{67, 2}, 0.1}};
   on_f64_backends([&](Context& context) {
     for (const Case& each : cases) {
@@ -88,8 +88,7 @@ TEST_CASE("cross_entropy: equals its composition, with gradients") {
             ops::cross_entropy(leaves[0], targets, {.smoothing = each.smoothing}).loss};
       };
       const auto composed = [&] {
-        return std::vector<Tensor>{
-            compositions::cross_entropy(leaves[0], targets, each.smoothing)};
+        return std::vector<Tensor>{compositions::cross_entropy(leaves[0], targets, each.smoothing)};
       };
       check_equal(evaluate(context, leaves, fused), evaluate(context, leaves, composed), 1e-11);
       check_gradients(context, leaves, fused);

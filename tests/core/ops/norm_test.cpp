@@ -39,9 +39,9 @@ struct Case {
   bool rms, gain, bias;
 };
 const std::vector<Case> kCases = {
-    {{1}, false, true, true},       {{1, 1}, true, true, true},     {{3, 5}, false, true, true},
+    {{1}, false, true, true},       {{1, 1}, true, true, true},      {{3, 5}, false, true, true},
     {{2, 3, 7}, true, true, false}, {{2, 3, 7}, false, false, true}, {{5, 17}, false, false, false},
-    {{3, 16}, true, false, false},  {{0, 4}, false, true, true},    {{4, 33}, false, true, true},
+    {{3, 16}, true, false, false},  {{0, 4}, false, true, true},     {{4, 33}, false, true, true},
 };
 
 TEST_CASE("norm: equals its composition, with gradients") {
@@ -71,7 +71,8 @@ TEST_CASE("add_norm: equals its composition with and without dropout, both resul
     for (const Case& each : kCases) {
       for (const float p : {0.0f, 0.3f}) {
         for (int used = 1; used <= 3; ++used) {  // bit 0: the sum, bit 1: the normed result
-          INFO(each.shape.to_string() << " rms " << each.rms << " dropout " << p << " used " << used);
+          INFO(each.shape.to_string()
+               << " rms " << each.rms << " dropout " << p << " used " << used);
           const int64_t width = each.shape[-1];
           std::vector<Tensor> leaves = {random_leaf(context, each.shape, 1),
                                         random_leaf(context, each.shape, 4)};

@@ -51,9 +51,10 @@ TEST_CASE("matmul: gradients for every transpose and sharing") {
     Shape a, b;  // without transposes
   };
   const std::vector<Case> cases = {
-      {{1, 1}, {1, 1}},          {{2, 3}, {3, 5}},         {{3, 2, 5}, {3, 5, 7}},
-      {{2, 3, 1, 4}, {2, 3, 4, 2}}, {{3, 2, 5}, {5, 3}},   {{2, 5}, {3, 5, 2}},
-      {{2, 2, 3, 2}, {2, 3}},    {{2, 0}, {0, 3}},
+      {{1, 1}, {1, 1}},       {{2, 3}, {3, 5}},
+      {{3, 2, 5}, {3, 5, 7}}, {{2, 3, 1, 4}, {2, 3, 4, 2}},
+      {{3, 2, 5}, {5, 3}},    {{2, 5}, {3, 5, 2}},
+      {{2, 2, 3, 2}, {2, 3}}, {{2, 0}, {0, 3}},
   };
   on_f64_backends([&](Context& context) {
     for (const Case& each : cases) {
@@ -122,8 +123,8 @@ TEST_CASE("linear: equals its composition, with gradients") {
     Shape x;
     int64_t out;
   };
-  const std::vector<Case> cases = {{{1, 1}, 1}, {{3}, 5},       {{5, 7}, 3},
-                                   {{2, 3, 4}, 5}, {{0, 3}, 2}, {{17, 33}, 19}, {{2, 1, 3, 2}, 1}};
+  const std::vector<Case> cases = {{{1, 1}, 1}, {{3}, 5},       {{5, 7}, 3},      {{2, 3, 4}, 5},
+                                   {{0, 3}, 2}, {{17, 33}, 19}, {{2, 1, 3, 2}, 1}};
   on_f64_backends([&](Context& context) {
     for (const Case& each : cases) {
       for (const Activation activation : kActivations) {

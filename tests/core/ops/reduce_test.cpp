@@ -27,7 +27,8 @@ TEST_CASE("sum and mean: values by hand") {
 
 TEST_CASE("sum, mean, repeat_rows: gradients") {
   on_f64_backends([](Context& context) {
-    for (const Shape& shape : {Shape{1}, Shape{7}, Shape{2, 3}, Shape{5, 1, 3}, Shape{2, 3, 5, 7}}) {
+    for (const Shape& shape :
+         {Shape{1}, Shape{7}, Shape{2, 3}, Shape{5, 1, 3}, Shape{2, 3, 5, 7}}) {
       std::vector<Tensor> leaves = {random_leaf(context, shape, 1)};
       check_gradients(context, leaves, [&] {
         std::vector<Tensor> results = {ops::sum(leaves[0]), ops::mean(leaves[0])};

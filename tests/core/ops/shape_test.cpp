@@ -72,11 +72,11 @@ TEST_CASE("permute: gradients for every order of four axes") {
     std::vector<int> axes = {0, 1, 2, 3};
     std::vector<Tensor> leaves = {random_leaf(context, {2, 3, 1, 5}, 1)};
     do {
-      check_gradients(context, leaves, [&] {
-        return std::vector<Tensor>{ops::permute(leaves[0], axes)};
-      });
+      check_gradients(context, leaves,
+                      [&] { return std::vector<Tensor>{ops::permute(leaves[0], axes)}; });
     } while (std::next_permutation(axes.begin(), axes.end()));
-    std::vector<Tensor> others = {random_leaf(context, {3, 7}, 1), random_leaf(context, {0, 3, 2}, 2)};
+    std::vector<Tensor> others = {random_leaf(context, {3, 7}, 1),
+                                  random_leaf(context, {0, 3, 2}, 2)};
     check_gradients(context, others, [&] {
       return std::vector<Tensor>{ops::transpose(others[0], 0, 1), ops::transpose(others[1], 0, -1),
                                  ops::permute(others[1], std::vector<int>{-1, 0, 1})};

@@ -25,8 +25,8 @@ TEST_CASE("embedding: equals its composition, with gradients") {
     Shape ids;
     int64_t rows, width;
   };
-  const std::vector<Case> cases = {
-      {{1}, 1, 1}, {{7}, 3, 5}, {{2, 3}, 11, 4}, {{2, 3, 5}, 2, 3}, {{}, 4, 3}, {{0}, 3, 2}, {{2, 19}, 5, 17}};
+  const std::vector<Case> cases = {{{1}, 1, 1}, {{7}, 3, 5}, {{2, 3}, 11, 4}, {{2, 3, 5}, 2, 3},
+                                   {{}, 4, 3},  {{0}, 3, 2}, {{2, 19}, 5, 17}};
   on_f64_backends([&](Context& context) {
     for (const Case& each : cases) {
       INFO(each.ids.to_string() << " of " << each.rows << " x " << each.width);
@@ -52,7 +52,8 @@ TEST_CASE("rotate: a quarter turn by hand, both pairings, partial width") {
     const StepScope step(context);
     const Tensor x = value(context, {1, 2, 3, 4, 5}, {1, 1, 1, 5});
     // pair 0 by 90 degrees, pair 1 by 180
-    const Tensor cosine = value(context, {0, -1}, {1, 1, 2}), sine = value(context, {1, 0}, {1, 1, 2});
+    const Tensor cosine = value(context, {0, -1}, {1, 1, 2}),
+                 sine = value(context, {1, 0}, {1, 1, 2});
     check_values(ops::rotate(x, cosine, sine, {.width = 4}), {-2, 1, -3, -4, 5});
     // pairs (0, 2) and (1, 3)
     check_values(ops::rotate(x, cosine, sine, {.width = 4, .half = true}), {-3, -2, 1, -4, 5});
@@ -65,10 +66,9 @@ TEST_CASE("rotate: equals its composition, with gradients") {
     int64_t width;
     int64_t angle_batches;
   };
-  const std::vector<Case> cases = {{{1, 1, 1, 2}, 2, 1},  {{2, 3, 5, 8}, 8, 1},
-                                   {{2, 3, 5, 8}, 4, 2},  {{3, 1, 7, 5}, 4, 3},
-                                   {{2, 2, 3, 6}, 0, 1},  {{2, 1, 0, 4}, 4, 2},
-                                   {{1, 2, 3, 34}, 34, 1}};
+  const std::vector<Case> cases = {
+      {{1, 1, 1, 2}, 2, 1}, {{2, 3, 5, 8}, 8, 1}, {{2, 3, 5, 8}, 4, 2},  {{3, 1, 7, 5}, 4, 3},
+      {{2, 2, 3, 6}, 0, 1}, {{2, 1, 0, 4}, 4, 2}, {{1, 2, 3, 34}, 34, 1}};
   on_f64_backends([&](Context& context) {
     for (const Case& each : cases) {
       for (const bool half : {false, true}) {

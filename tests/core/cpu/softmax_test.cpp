@@ -33,7 +33,10 @@ TEST_CASE("softmax by hand", "[cpu][softmax]") {
 TEST_CASE("softmax with -inf: masked entries get 0, a row of nothing else is 0", "[cpu][softmax]") {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> x = {-inf, 0, -inf, 0, -inf, -inf, -inf, -inf};
-  CHECK(run(false, 2, 4, x) == std::vector<float>{0, 0.5f, 0, 0.5f, 0, 0, 0, 0});
+  // By rows: GCC 12 with AVX-512 compiles the constant {0, h, 0, h, 0, 0, 0, 0} to {0, h} four times.
+  const std::vector<float> p = run(false, 2, 4, x);
+  CHECK(std::vector<float>(p.begin(), p.begin() + 4) == std::vector<float>{0, 0.5f, 0, 0.5f});
+  CHECK(std::vector<float>(p.begin() + 4, p.end()) == std::vector<float>(4, 0.0f));
   const auto logs = run(true, 2, 4, x);
   for (size_t i : {0, 2, 4, 5, 6, 7}) CHECK(logs[i] == -inf);
   CHECK(std::isnan(run(false, 1, 2, std::vector<float>{NAN, 1})[1]));

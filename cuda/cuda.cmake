@@ -9,10 +9,15 @@
 # CMAKE_CUDA_ARCHITECTURES chooses the devices (default 75, 80, 90 and PTX for later ones).
 
 # A module built from another state of the interface is refused at run time.
-file(SHA256 ${CMAKE_SOURCE_DIR}/core/backend.h longshot_backend_hash)
+set(longshot_backend_hash "")
+foreach(header backend.h capture.h cuda_module.h)
+  file(SHA256 ${CMAKE_SOURCE_DIR}/core/${header} one_hash)
+  string(APPEND longshot_backend_hash ${one_hash})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/${header})
+endforeach()
+string(SHA256 longshot_backend_hash "${longshot_backend_hash}")
 string(SUBSTRING ${longshot_backend_hash} 0 8 longshot_backend_hash)
 set(LONGSHOT_BACKEND_FINGERPRINT 0x${longshot_backend_hash}u)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/backend.h)
 set_source_files_properties(${CMAKE_SOURCE_DIR}/core/device.cpp PROPERTIES
   COMPILE_DEFINITIONS LONGSHOT_BACKEND_FINGERPRINT=${LONGSHOT_BACKEND_FINGERPRINT})
 

@@ -2,6 +2,9 @@
 
 #include <cublas_v2.h>
 
+#include <map>
+
+#include "core/capture.h"
 #include "cuda/kernels.cuh"
 
 namespace longshot::cuda {
@@ -36,7 +39,7 @@ class DeviceMemory {
   void* pointer_ = nullptr;
 };
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public StepRecorder {
  public:
   explicit CudaBackend(const CudaOptions& options) : device_(options.device) {
     check(cudaSetDevice(device_), "choose the device");
@@ -60,6 +63,7 @@ class CudaBackend final : public Backend {
   }
   ~CudaBackend() override {
     if (context_.stream) cudaStreamSynchronize(context_.stream);
+    for (const auto& [signature, graph] : graphs_) cudaGraphExecDestroy(graph);
     if (context_.cublas) cublasDestroy(context_.cublas);
     if (context_.stream) cudaStreamDestroy(context_.stream);
   }
@@ -104,6 +108,38 @@ class CudaBackend final : public Backend {
     if (bytes) check(cudaMemsetAsync(device, 0, bytes, context_.stream), "fill with zero");
   }
   void synchronize() override { check(cudaStreamSynchronize(context_.stream), "wait"); }
+
+  void begin_capture() override {
+    check(cudaStreamBeginCapture(context_.stream, cudaStreamCaptureModeThreadLocal),
+          "begin a capture");
+  }
+  bool end_capture(const std::string& signature, std::string* reason) override {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    cudaError_t error = cudaStreamEndCapture(context_.stream, &graph);
+    if (error == cudaSuccess) error = cudaGraphInstantiate(&executable, graph, 0);
+    if (graph) cudaGraphDestroy(graph);
+    if (error != cudaSuccess) {
+      *reason = cudaGetErrorString(error);
+      cudaGetLastError();  // the stream goes on
+      return false;
+    }
+    forget(signature);
+    graphs_[signature] = executable;
+    return true;
+  }
+  void replay(const std::string& signature) override {
+    const auto found = graphs_.find(signature);
+    LONGSHOT_CHECK(found != graphs_.end(), "cuda: no step was captured as \"{}\"", signature);
+    check(cudaGraphLaunch(found->second, context_.stream), "replay a step");
+  }
+  void forget(const std::string& signature) override {
+    const auto found = graphs_.find(signature);
+    if (found == graphs_.end()) return;
+    cudaStreamSynchronize(context_.stream);  // it may still be running
+    cudaGraphExecDestroy(found->second);
+    graphs_.erase(found);
+  }
 
   void gemm(const GemmArgs& a) override { call("gemm", a, cuda::gemm); }
   void split_heads(const HeadsArgs& a) override { call("split_heads", a, cuda::split_heads); }
@@ -185,6 +221,7 @@ class CudaBackend final : public Backend {
   cudaDeviceProp properties_{};
   DeviceMemory workspace_, scalars_, blas_workspace_;
   Context context_;
+  std::map<std::string, cudaGraphExec_t> graphs_;
 };
 
 }  // namespace

@@ -33,3 +33,24 @@ endif()
 if(NOT LONGSHOT_SANITIZE)
   longshot_test(allocation)
 endif()
+
+# For the tests of the choice of a device: a driver and a module that fail on demand, and a module
+# that works, on the emulator.
+if(TARGET test_cuda)
+  add_library(longshot_fake_driver MODULE EXCLUDE_FROM_ALL support/fake_cuda/driver.cpp)
+  add_library(longshot_fake_module MODULE EXCLUDE_FROM_ALL support/fake_cuda/module.cpp)
+  target_link_libraries(longshot_fake_module PRIVATE longshot_flags)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/cuda/module.cu PROPERTIES LANGUAGE CXX)
+  add_library(longshot_emulated_module MODULE EXCLUDE_FROM_ALL
+              $<TARGET_OBJECTS:longshot_emulated_cuda> ${CMAKE_SOURCE_DIR}/cuda/module.cu
+              ${CMAKE_SOURCE_DIR}/core/shape.cpp)
+  target_link_libraries(longshot_emulated_module PRIVATE longshot_flags)
+  target_include_directories(longshot_emulated_module BEFORE PRIVATE ${emulator_folder})
+  target_compile_definitions(longshot_emulated_module PRIVATE
+    LONGSHOT_BACKEND_FINGERPRINT=${LONGSHOT_BACKEND_FINGERPRINT})
+  add_dependencies(test_cuda longshot_fake_driver longshot_fake_module longshot_emulated_module)
+  target_compile_definitions(test_cuda PRIVATE
+    LONGSHOT_FAKE_DRIVER="$<TARGET_FILE:longshot_fake_driver>"
+    LONGSHOT_FAKE_MODULE="$<TARGET_FILE:longshot_fake_module>"
+    LONGSHOT_EMULATED_MODULE="$<TARGET_FILE:longshot_emulated_module>")
+endif()

@@ -259,6 +259,8 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 
+cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   const std::lock_guard lock(state().mutex);
   *pointer = nullptr;

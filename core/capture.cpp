@@ -13,7 +13,9 @@ StepCapture::StepCapture(Backend& backend, bool enabled) {
   if (!recorder_) reason_ = std::string(backend.name()) + " does not record steps";
 }
 
-StepCapture::~StepCapture() { forget_all(); }
+StepCapture::~StepCapture() {
+  forget_all();
+}
 
 void StepCapture::forget_all() {
   for (const auto& [signature, recorded] : seen_) {
@@ -40,7 +42,9 @@ StepCapture::Action StepCapture::next(const std::string& signature, int64_t gene
   return found->second ? Action::replay : Action::capture;
 }
 
-void StepCapture::begin() { recorder_->begin_capture(); }
+void StepCapture::begin() {
+  recorder_->begin_capture();
+}
 
 bool StepCapture::end(const std::string& signature, const std::string& problem) {
   std::string why;

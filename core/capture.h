@@ -40,9 +40,14 @@ class StepCapture {
   template <class Body>
   void run(const std::string& signature, int64_t generation, const Body& body) {
     switch (next(signature, generation)) {
-      case Action::eager: body(); return;
-      case Action::replay: replay(signature); return;
-      case Action::capture: break;
+      case Action::eager:
+        body();
+        return;
+      case Action::replay:
+        replay(signature);
+        return;
+      case Action::capture:
+        break;
     }
     begin();
     std::string problem;

@@ -1,5 +1,5 @@
-// What the program and the loadable CUDA module agree on. The module, liblongshot_cuda.so, exports one
-// function; everything else in it is hidden.
+// What the program and the loadable CUDA module agree on. The module, liblongshot_cuda.so, exports
+// one function; everything else in it is hidden.
 //
 // The version is a fingerprint of core/backend.h made at configuration time, so a module built from
 // another state of that interface is refused instead of crashing.
@@ -24,8 +24,7 @@ struct CudaModuleOptions {
 // Returns a backend that the caller deletes, or null with a sentence in `reason`. A module of
 // another version returns null with `*module_version` set to its own.
 using CudaModuleFactory = Backend* (*)(uint32_t version, const CudaModuleOptions* options,
-                                       uint32_t* module_version, char* reason,
-                                       size_t reason_bytes);
+                                       uint32_t* module_version, char* reason, size_t reason_bytes);
 inline constexpr const char* kCudaModuleSymbol = "longshot_cuda_create";
 inline constexpr const char* kCudaModuleFile = "liblongshot_cuda.so";
 

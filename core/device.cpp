@@ -1,11 +1,10 @@
 #include "core/device.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
-
 #include <charconv>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <system_error>
 
 #include "core/cpu/cpu_backend.h"
@@ -75,15 +74,15 @@ std::unique_ptr<Backend> create(const std::string& path, const CudaRequest& requ
   }
   const auto factory = symbol<CudaModuleFactory>(module, kCudaModuleSymbol);
   if (!factory) {
-    *reason = fmt::format("{} is not a Longshot CUDA module: it has no {}", path, kCudaModuleSymbol);
+    *reason =
+        fmt::format("{} is not a Longshot CUDA module: it has no {}", path, kCudaModuleSymbol);
     return nullptr;
   }
   const CudaModuleOptions options{request.device, request.tf32 ? 1u : 0u};
   const uint32_t version = cuda_module_version();
   uint32_t module_version = version;
   char text[512] = {};
-  std::unique_ptr<Backend> backend(
-      factory(version, &options, &module_version, text, sizeof text));
+  std::unique_ptr<Backend> backend(factory(version, &options, &module_version, text, sizeof text));
   if (backend) return backend;
   if (module_version != version) {
     *reason = fmt::format(
@@ -123,7 +122,9 @@ std::string find_module(const CudaRequest& request, std::string* reason) {
 
 }  // namespace
 
-uint32_t cuda_module_version() { return LONGSHOT_BACKEND_FINGERPRINT; }
+uint32_t cuda_module_version() {
+  return LONGSHOT_BACKEND_FINGERPRINT;
+}
 
 std::unique_ptr<Backend> load_cuda_backend(const CudaRequest& request, std::string* reason) {
   *reason = probe_driver(request);

@@ -1,8 +1,8 @@
 // What the attention kernels share: the arguments in device form, tiles of rows in shared memory,
 // dot products of a tile, the logit with its bias and mask.
 //
-// Layout of the work: a block has 4 warps and works on tiles of 4 * kRows rows by 32 rows. A warp owns
-// kRows rows of the first tile, a lane owns one row of the second; so a thread holds kRows
+// Layout of the work: a block has 4 warps and works on tiles of 4 * kRows rows by 32 rows. A warp
+// owns kRows rows of the first tile, a lane owns one row of the second; so a thread holds kRows
 // logits, and sums over the lanes are warp sums. kChunks * 32 >= head_dim is how many of a row's
 // components a lane holds when rows are accumulated.
 #pragma once
@@ -20,7 +20,7 @@ struct AttentionView {
   AttentionArgs a;
   int64_t batch_begin = 0;  // of this launch
   int head_dim = 0;
-  int stride = 0;           // of a row in shared memory: padded with zeros, a multiple of 4 floats
+  int stride = 0;  // of a row in shared memory: padded with zeros, a multiple of 4 floats
 };
 
 // A stride of an odd number of float4 keeps 32 lanes that read one row each free of bank conflicts.
@@ -74,7 +74,9 @@ __device__ inline void load_tile(float* tile, const float* source, int64_t begin
   }
 }
 
-__device__ inline float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
+__device__ inline float4 load4(const float* p) {
+  return *reinterpret_cast<const float4*>(p);
+}
 
 // out[r] = rows[r] . column, both in shared memory.
 template <int kRows>
@@ -150,8 +152,8 @@ __device__ inline float attention_bias(const AttentionArgs& a, int64_t b, int64_
   }
   if (a.bias_dense) {
     const int64_t line = (a.dense_batches == 1 ? 0 : b) * a.shape.heads + h;
-    bias += static_cast<const float*>(
-        a.bias_dense)[(line * a.shape.queries + i) * a.shape.keys + j];
+    bias +=
+        static_cast<const float*>(a.bias_dense)[(line * a.shape.queries + i) * a.shape.keys + j];
   }
   return bias;
 }

@@ -3,8 +3,9 @@
 //   dV_j = sum_i M_ij P_ij dO_i
 //   dS_ij = P_ij (M_ij (dO_i . v_j) - delta_i)
 //   dQ_i = sum_j c_i dS_ij k_j,   dK_j = sum_i c_i dS_ij q_i
-// Logits are computed again from q and k (no T x S buffer). One kernel owns query rows and passes over
-// the keys, one owns keys and passes over the queries: every sum has one owner and a fixed order.
+// Logits are computed again from q and k (no T x S buffer). One kernel owns query rows and passes
+// over the keys, one owns keys and passes over the queries: every sum has one owner and a fixed
+// order.
 #include "cuda/attention.cuh"
 
 namespace longshot::cuda {
@@ -48,9 +49,8 @@ __global__ void attention_query_kernel(AttentionView view, AttentionBackwardArgs
 
   load_tile(query_tile, static_cast<const float*>(a.query) + line * queries * head_dim, query_begin,
             queries, kQueries, head_dim, head_dim, stride);
-  load_tile(dout_tile,
-            static_cast<const float*>(g.dout) + (b * queries * heads + h) * head_dim, query_begin,
-            queries, kQueries, head_dim, heads * head_dim, stride);
+  load_tile(dout_tile, static_cast<const float*>(g.dout) + (b * queries * heads + h) * head_dim,
+            query_begin, queries, kQueries, head_dim, heads * head_dim, stride);
   const DropoutDraw draw(a.dropout);
   float acc[kRows][kChunks] = {};
   int64_t key_end = keys;
@@ -104,8 +104,8 @@ __global__ void attention_key_kernel(AttentionView view, AttentionBackwardArgs g
   float* dout_tile = query_tile + kQueries * stride;
   float* key_tile = dout_tile + kQueries * stride;
   float* value_tile = key_tile + kWarp * stride;
-  float* dropped_tile = value_tile + kWarp * stride;      // (kQueries, 32)
-  float* ds_tile = dropped_tile + kQueries * kWarp;       // (kQueries, 32), times c_i
+  float* dropped_tile = value_tile + kWarp * stride;  // (kQueries, 32)
+  float* ds_tile = dropped_tile + kQueries * kWarp;   // (kQueries, 32), times c_i
 
   load_tile(key_tile, static_cast<const float*>(a.key) + line * keys * head_dim, key_begin, keys,
             kWarp, head_dim, head_dim, stride);
@@ -122,9 +122,8 @@ __global__ void attention_key_kernel(AttentionView view, AttentionBackwardArgs g
     __syncthreads();
     load_tile(query_tile, static_cast<const float*>(a.query) + line * queries * head_dim,
               query_begin, queries, kQueries, head_dim, head_dim, stride);
-    load_tile(dout_tile,
-              static_cast<const float*>(g.dout) + (b * queries * heads + h) * head_dim, query_begin,
-              queries, kQueries, head_dim, heads * head_dim, stride);
+    load_tile(dout_tile, static_cast<const float*>(g.dout) + (b * queries * heads + h) * head_dim,
+              query_begin, queries, kQueries, head_dim, heads * head_dim, stride);
     __syncthreads();
     float dropped[kRows], ds[kRows];
     const int64_t first_query = query_begin + warp * kRows;
@@ -182,15 +181,14 @@ void attention_backward(const Context& context, const AttentionBackwardArgs& arg
     // Indexed with the whole batch's index, so the pointer is moved back.
     float* delta = context.workspace - begin * rows;
     map_rows(context, "attention_backward", count * rows,
-             Delta{shape.heads, shape.queries, shape.head_dim, begin * rows,
-                   f32(args.forward.out), f32(args.dout), delta});
+             Delta{shape.heads, shape.queries, shape.head_dim, begin * rows, f32(args.forward.out),
+                   f32(args.dout), delta});
     with_attention_tiles(shape.head_dim, [&](auto tiles) {
       constexpr int kChunks = decltype(tiles)::kChunks, kRows = decltype(tiles)::kRows;
       constexpr int kQueries = kAttentionWarps * kRows;
       const size_t rows_floats = size_t(2 * kQueries + 2 * kWarp) * size_t(view.stride);
       if (args.dquery) {
-        run_attention(context, "attention_backward query",
-                      attention_query_kernel<kChunks, kRows>,
+        run_attention(context, "attention_backward query", attention_query_kernel<kChunks, kRows>,
                       count * ceil_div(shape.queries, kQueries), shape.heads,
                       (rows_floats + kQueries * kWarp) * sizeof(float), view, args,
                       static_cast<const float*>(delta));

@@ -2,7 +2,8 @@
 //
 // Dense (1 or B, H, T, S): a block owns a tile of pairs and, where the bias is shared by the batch,
 //   adds the sequences in order.
-// Table (H, 2 R - 1): entries d = position_j - position_i. A warp owns a whole partial table and adds
+// Table (H, 2 R - 1): entries d = position_j - position_i. A warp owns a whole partial table and
+// adds
 //   its rows 32 keys at a time; equal differences within those are summed in lane order. The
 //   partial tables are added in order by a last pass.
 #include "cuda/attention.cuh"
@@ -44,10 +45,9 @@ struct GradientTiles {
     const int warp = int(threadIdx.x / kWarp), lane = int(threadIdx.x % kWarp);
     const int row = warp * kRows * view.stride;
     float dropped[kRows];
-    attention_gradient_tile<kRows>(view.a, view.stride, b, h, query_begin + warp * kRows,
-                                   key_begin + lane, query + row, dout + row,
-                                   key + lane * view.stride, value + lane * view.stride, delta,
-                                   draw, dropped, ds);
+    attention_gradient_tile<kRows>(
+        view.a, view.stride, b, h, query_begin + warp * kRows, key_begin + lane, query + row,
+        dout + row, key + lane * view.stride, value + lane * view.stride, delta, draw, dropped, ds);
   }
 };
 
@@ -97,8 +97,7 @@ __global__ void attention_table_kernel(AttentionView view, int64_t batches, int6
   const AttentionShape& s = a.shape;
   const int64_t entries = 2 * a.reach - 1, h = blockIdx.y;
   const int warp = int(threadIdx.x / kWarp), lane = int(threadIdx.x % kWarp);
-  float* table =
-      partial + ((int64_t(blockIdx.x) * kAttentionWarps + warp) * s.heads + h) * entries;
+  float* table = partial + ((int64_t(blockIdx.x) * kAttentionWarps + warp) * s.heads + h) * entries;
   for (int64_t e = lane; e < entries; e += kWarp) table[e] = 0;
   __syncwarp();
   const int64_t query_tiles = (s.queries + kQueries - 1) / kQueries;
@@ -153,8 +152,7 @@ void dense(const Context& context, const AttentionBackwardArgs& args, const Atte
   run_attention(context, "attention_backward dense bias", attention_dense_kernel<kRows>,
                 (shared_by_batch ? 1 : count) * tiles, s.heads,
                 size_t(2 * kQueries + 2 * kWarp) * size_t(view.stride) * sizeof(float), view,
-                shared_by_batch ? count : int64_t(1), f32(args.dout), delta,
-                f32(args.dbias_dense),
+                shared_by_batch ? count : int64_t(1), f32(args.dout), delta, f32(args.dbias_dense),
                 args.accumulate_dbias_dense || (shared_by_batch && accumulate));
 }
 

@@ -1,8 +1,8 @@
-// Attention, forward: out_i = sum_j dropout(softmax_j(logit_ij)) v_j, streaming over the keys (Dao et
-// al. 2022, FlashAttention; the running maximum is Milakov & Gimelshein 2018).
+// Attention, forward: out_i = sum_j dropout(softmax_j(logit_ij)) v_j, streaming over the keys (Dao
+// et al. 2022, FlashAttention; the running maximum is Milakov & Gimelshein 2018).
 //
-// A block owns 4 * kRows queries of one (batch, head) and passes over the keys 32 at a time. With the
-// maximum m so far, l = sum exp(logit - m) and acc = sum exp(logit - m) v:
+// A block owns 4 * kRows queries of one (batch, head) and passes over the keys 32 at a time. With
+// the maximum m so far, l = sum exp(logit - m) and acc = sum exp(logit - m) v:
 //   m' = max(m, tile);  l = l e^(m - m') + sum e^(logit - m');  acc likewise.
 // Each lane keeps its own share of l until the end, so a tile costs one warp maximum a row.
 #include "cuda/attention.cuh"

@@ -1,10 +1,8 @@
-#include "cuda/cuda_backend.h"
-
 #include <cublas_v2.h>
-
 #include <map>
 
 #include "core/capture.h"
+#include "cuda/cuda_backend.h"
 #include "cuda/kernels.cuh"
 
 namespace longshot::cuda {

@@ -228,9 +228,12 @@ struct DropoutDraw {
 
 __device__ inline float activate(Activation activation, float x) {
   switch (activation) {
-    case Activation::none: return x;
-    case Activation::relu: return x > 0 ? x : 0.0f;
-    case Activation::gelu: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return x > 0 ? x : 0.0f;
+    case Activation::gelu:
+      return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
     case Activation::gelu_tanh: {
       const float inner = 0.79788456080286536f * (x + 0.044715f * x * x * x);
       return 0.5f * x * (1.0f + tanhf(inner));
@@ -243,15 +246,17 @@ __device__ inline float activate(Activation activation, float x) {
 //   gelu_tanh: (1 + t) / 2 + x (1 - t^2) / 2 * sqrt(2 / pi) (1 + 3 * 0.044715 x^2)
 __device__ inline float activate_slope(Activation activation, float x) {
   switch (activation) {
-    case Activation::none: return 1.0f;
-    case Activation::relu: return x > 0 ? 1.0f : 0.0f;
+    case Activation::none:
+      return 1.0f;
+    case Activation::relu:
+      return x > 0 ? 1.0f : 0.0f;
     case Activation::gelu:
       return 0.5f * (1.0f + erff(x * 0.70710678118654752f)) +
              x * 0.39894228040143268f * expf(-0.5f * x * x);
     case Activation::gelu_tanh: {
       const float t = tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x));
-      return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * 0.79788456080286536f *
-                                     (1.0f + 3.0f * 0.044715f * x * x);
+      return 0.5f * (1.0f + t) +
+             0.5f * x * (1.0f - t * t) * 0.79788456080286536f * (1.0f + 3.0f * 0.044715f * x * x);
     }
   }
   return 1.0f;

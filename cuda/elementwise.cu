@@ -7,28 +7,44 @@ namespace {
 
 __device__ float apply(Unary op, float x) {
   switch (op) {
-    case Unary::relu: return activate(Activation::relu, x);
-    case Unary::gelu: return activate(Activation::gelu, x);
-    case Unary::gelu_tanh: return activate(Activation::gelu_tanh, x);
-    case Unary::exp: return expf(x);
-    case Unary::log: return logf(x);
-    case Unary::tanh: return tanhf(x);
-    case Unary::sigmoid: return 1.0f / (1.0f + expf(-x));
-    case Unary::square: return x * x;
+    case Unary::relu:
+      return activate(Activation::relu, x);
+    case Unary::gelu:
+      return activate(Activation::gelu, x);
+    case Unary::gelu_tanh:
+      return activate(Activation::gelu_tanh, x);
+    case Unary::exp:
+      return expf(x);
+    case Unary::log:
+      return logf(x);
+    case Unary::tanh:
+      return tanhf(x);
+    case Unary::sigmoid:
+      return 1.0f / (1.0f + expf(-x));
+    case Unary::square:
+      return x * x;
   }
   return x;
 }
 // dy/dx from the input x and the output y.
 __device__ float slope(Unary op, float x, float y) {
   switch (op) {
-    case Unary::relu: return activate_slope(Activation::relu, x);
-    case Unary::gelu: return activate_slope(Activation::gelu, x);
-    case Unary::gelu_tanh: return activate_slope(Activation::gelu_tanh, x);
-    case Unary::exp: return y;
-    case Unary::log: return 1.0f / x;
-    case Unary::tanh: return 1.0f - y * y;
-    case Unary::sigmoid: return y * (1.0f - y);
-    case Unary::square: return 2.0f * x;
+    case Unary::relu:
+      return activate_slope(Activation::relu, x);
+    case Unary::gelu:
+      return activate_slope(Activation::gelu, x);
+    case Unary::gelu_tanh:
+      return activate_slope(Activation::gelu_tanh, x);
+    case Unary::exp:
+      return y;
+    case Unary::log:
+      return 1.0f / x;
+    case Unary::tanh:
+      return 1.0f - y * y;
+    case Unary::sigmoid:
+      return y * (1.0f - y);
+    case Unary::square:
+      return 2.0f * x;
   }
   return 0.0f;
 }

@@ -3,9 +3,8 @@
 // cuBLAS is column-major: a row-major C = op(A) op(B) is its C^T = op(B)^T op(A)^T, so the operands
 // swap and nothing is transposed. The handle has an explicit workspace, so that equal calls
 // give equal bits, captured or not.
-#include <cublas_v2.h>
-
 #include <climits>
+#include <cublas_v2.h>
 
 #include "cuda/device.cuh"
 
@@ -42,13 +41,12 @@ void gemm(const Context& context, const GemmArgs& args) {
   if (!empty) {
     const float alpha = float(args.alpha), beta = args.accumulate ? 1.0f : 0.0f;
     const cublasStatus_t status = cublasGemmStridedBatchedEx(
-              context.cublas, args.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-              args.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, to_int(args.columns),
-              to_int(args.rows), to_int(args.inner), &alpha, args.b, CUDA_R_32F, to_int(args.ldb),
-              args.stride_b, args.a, CUDA_R_32F, to_int(args.lda), args.stride_a, &beta, args.c,
-              CUDA_R_32F, to_int(args.ldc), args.stride_c, to_int(args.batch),
-              context.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
-              CUBLAS_GEMM_DEFAULT);
+        context.cublas, args.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+        args.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, to_int(args.columns), to_int(args.rows),
+        to_int(args.inner), &alpha, args.b, CUDA_R_32F, to_int(args.ldb), args.stride_b, args.a,
+        CUDA_R_32F, to_int(args.lda), args.stride_a, &beta, args.c, CUDA_R_32F, to_int(args.ldc),
+        args.stride_c, to_int(args.batch),
+        context.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
     LONGSHOT_CHECK(status == CUBLAS_STATUS_SUCCESS,
                    "cuda: gemm ({} x {} x {}, batch {}): cuBLAS says: {}", args.rows, args.inner,
                    args.columns, args.batch, cublasGetStatusString(status));

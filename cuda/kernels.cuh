@@ -18,8 +18,8 @@ constexpr int64_t kWorkspaceFloats = int64_t(4) << 20;  // 16 MiB
 struct Context {
   cudaStream_t stream = nullptr;
   cublasContext* cublas = nullptr;
-  float* workspace = nullptr;     // kWorkspaceFloats
-  double* scalars = nullptr;      // a few values handed from one kernel to the next
+  float* workspace = nullptr;  // kWorkspaceFloats
+  double* scalars = nullptr;   // a few values handed from one kernel to the next
   bool tf32 = false;
   size_t max_dynamic_shared = 48 << 10;
 };
@@ -35,9 +35,15 @@ void run(const Context& context, const char* name, void (*kernel)(P...), dim3 gr
         name);
 }
 
-inline const float* f32(const void* pointer) { return static_cast<const float*>(pointer); }
-inline float* f32(void* pointer) { return static_cast<float*>(pointer); }
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline const float* f32(const void* pointer) {
+  return static_cast<const float*>(pointer);
+}
+inline float* f32(void* pointer) {
+  return static_cast<float*>(pointer);
+}
+inline int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 void gemm(const Context&, const GemmArgs&);
 void split_heads(const Context&, const HeadsArgs&);

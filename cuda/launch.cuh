@@ -7,19 +7,18 @@
 // LONGSHOT_UNROLL                         unrolls the loop that follows
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
+#include <cuda_runtime.h>
 #include <utility>
 
 #if defined(__CUDACC__)
 
 #define LONGSHOT_UNROLL _Pragma("unroll")
-#define LONGSHOT_DYNAMIC_SHARED(T, name)                                      \
-  extern __shared__ __align__(16) unsigned char longshot_dynamic_shared[];    \
+#define LONGSHOT_DYNAMIC_SHARED(T, name)                                   \
+  extern __shared__ __align__(16) unsigned char longshot_dynamic_shared[]; \
   T* const name = reinterpret_cast<T*>(longshot_dynamic_shared)
-#define LONGSHOT_SHARED(T, name, count)            \
-  __shared__ __align__(16) T name##_array[count];  \
+#define LONGSHOT_SHARED(T, name, count)           \
+  __shared__ __align__(16) T name##_array[count]; \
   T* const name = name##_array
 
 namespace longshot::cuda {
@@ -35,10 +34,10 @@ cudaError_t launch(const char*, void (*kernel)(P...), dim3 grid, dim3 block, siz
 
 #define LONGSHOT_UNROLL
 #define LONGSHOT_DYNAMIC_SHARED(T, name) T* const name = static_cast<T*>(emulator::dynamic_shared())
-#define LONGSHOT_SHARED(T, name, count)                                                  \
-  static const char name##_key = 0;                                                      \
-  T* const name = static_cast<T*>(emulator::scheduler().static_shared(&name##_key,       \
-                                                                      sizeof(T) * (count)))
+#define LONGSHOT_SHARED(T, name, count) \
+  static const char name##_key = 0;     \
+  T* const name =                       \
+      static_cast<T*>(emulator::scheduler().static_shared(&name##_key, sizeof(T) * (count)))
 
 namespace longshot::cuda {
 template <class... P, class... A>

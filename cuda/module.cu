@@ -1,5 +1,5 @@
-// The one function that liblongshot_cuda.so exports. Nothing is thrown across it: what is wrong comes
-// back as a sentence.
+// The one function that liblongshot_cuda.so exports. Nothing is thrown across it: what is wrong
+// comes back as a sentence.
 #include <cstdio>
 #include <exception>
 

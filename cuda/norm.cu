@@ -1,5 +1,6 @@
 // Residual add with dropout, then layer norm or RMS norm: a warp a row.
-//   s = x + dropout(residual);  n = (s - mean) r,  r = 1 / sqrt(variance + epsilon);  y = n gain + bias
+//   s = x + dropout(residual);  n = (s - mean) r,  r = 1 / sqrt(variance + epsilon);  y = n gain +
+//   bias
 // Backward, with g = dy gain and C columns:
 //   layer norm: ds = r (g - mean(g) - n mean(g n));   RMS norm: ds = r (g - n mean(g n))
 //   dgain = sum over rows of dy n,  dbias = sum over rows of dy
@@ -16,7 +17,8 @@ struct NormRow {
     const float* x = static_cast<const float*>(a.x) + base;
     const float* residual = static_cast<const float*>(a.residual);
     float* sum = static_cast<float*>(a.sum);
-    const float *gain = static_cast<const float*>(a.gain), *bias = static_cast<const float*>(a.bias);
+    const float *gain = static_cast<const float*>(a.gain),
+                *bias = static_cast<const float*>(a.bias);
     float* y = static_cast<float*>(a.y) + base;
     const float inverse_columns = 1.0f / float(columns);
 
@@ -56,7 +58,8 @@ struct NormBackwardRow {
     const int64_t columns = a.columns, base = row * columns;
     const float* s = static_cast<const float*>(a.sum) + base;
     const float* dy = static_cast<const float*>(a.dy) + base;
-    const float *gain = static_cast<const float*>(a.gain), *dsum = static_cast<const float*>(a.dsum);
+    const float *gain = static_cast<const float*>(a.gain),
+                *dsum = static_cast<const float*>(a.dsum);
     float *dx = static_cast<float*>(a.dx), *dresidual = static_cast<float*>(a.dresidual);
     const float mean = a.rms ? 0.0f : static_cast<const float*>(a.mean)[row];
     const float inverse = static_cast<const float*>(a.inverse_deviation)[row];
@@ -103,11 +106,11 @@ void norm(const Context& context, const NormArgs& args) {
 void norm_backward(const Context& context, const NormBackwardArgs& args) {
   // First the sums over rows: dx may take the place of dy.
   if (args.dgain || args.dbias) {
-    column_sums<2>(context, "norm_backward", args.rows, args.columns,
-                   {{f32(args.dgain), f32(args.dbias)},
-                    {args.accumulate_dgain, args.accumulate_dbias}},
-                   GainBiasTerms{args.columns, args.rms, f32(args.sum), f32(args.mean),
-                                 f32(args.inverse_deviation), f32(args.dy)});
+    column_sums<2>(
+        context, "norm_backward", args.rows, args.columns,
+        {{f32(args.dgain), f32(args.dbias)}, {args.accumulate_dgain, args.accumulate_dbias}},
+        GainBiasTerms{args.columns, args.rms, f32(args.sum), f32(args.mean),
+                      f32(args.inverse_deviation), f32(args.dy)});
   }
   if (args.dx || args.dresidual) {
     map_rows(context, "norm_backward", args.columns ? args.rows : 0, NormBackwardRow{args});

@@ -78,10 +78,10 @@ void adam(const Context& context, const AdamArgs& args) {
   map(context, "adam", 1, PrepareAdam{args.beta1, args.beta2, args.update, context.scalars});
   map(context, "adam", args.n,
       AdamElement{args.decayed, f32(args.parameter), f32(args.first_moment),
-                  f32(args.second_moment), f32(args.gradient), float(args.beta1),
-                  float(args.beta2), float(1 - args.beta1), float(1 - args.beta2),
-                  float(args.epsilon), float(args.weight_decay), args.coupled, args.state,
-                  args.update, context.scalars});
+                  f32(args.second_moment), f32(args.gradient), float(args.beta1), float(args.beta2),
+                  float(1 - args.beta1), float(1 - args.beta2), float(args.epsilon),
+                  float(args.weight_decay), args.coupled, args.state, args.update,
+                  context.scalars});
 }
 
 }  // namespace longshot::cuda

@@ -23,7 +23,8 @@ struct RotatePairs {
     const int64_t bh = divide(row, length), t = row - bh * length, b = divide(bh, heads);
     const int64_t angle = ((angle_batches == 1 ? 0 : b) * length + t) * pairs + unit;
     const float c = cosine[angle], s = inverse ? -sine[angle] : sine[angle];
-    const int64_t first = base + (half ? unit : 2 * unit), second = half ? first + pairs : first + 1;
+    const int64_t first = base + (half ? unit : 2 * unit),
+                  second = half ? first + pairs : first + 1;
     const float xa = x[first], xb = x[second];
     put(y, first, xa * c - xb * s, accumulate);
     put(y, second, xb * c + xa * s, accumulate);

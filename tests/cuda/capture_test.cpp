@@ -21,7 +21,8 @@ Trained train(bool capture, int steps, bool schedule = true, uint64_t seed = 5) 
   const int64_t n = 96;
   const auto parameter = d.put(std::vector<float>(size_t(n), 1.0f));
   const auto gradient = d.put(std::vector<float>(size_t(n), 0.0f));
-  const auto m = d.put(std::vector<float>(size_t(n), 0.0f)), v = d.put(std::vector<float>(size_t(n), 0.0f));
+  const auto m = d.put(std::vector<float>(size_t(n), 0.0f)),
+             v = d.put(std::vector<float>(size_t(n), 0.0f));
   const auto state = d.put(std::vector<StepState>(1));
   const auto update = d.put(std::vector<UpdateState>(1));
   Backend& b = d.other();
@@ -42,8 +43,13 @@ Trained train(bool capture, int steps, bool schedule = true, uint64_t seed = 5) 
       drop.dropout = {0.5f, 3, 0, st};
       b.dropout(drop);
       b.clip({.n = length, .gradient = gradient[1], .max_norm = 1, .state = st, .update = u});
-      b.adam({.n = length, .parameter = parameter[1], .gradient = gradient[1],
-              .first_moment = m[1], .second_moment = v[1], .state = st, .update = u});
+      b.adam({.n = length,
+              .parameter = parameter[1],
+              .gradient = gradient[1],
+              .first_moment = m[1],
+              .second_moment = v[1],
+              .state = st,
+              .update = u});
     });
   }
   return {d.read<int32_t>(parameter, 1), runner.eager_steps(), runner.replayed_steps(),
@@ -56,8 +62,8 @@ TEST_CASE("capture: captured and eager training give equal bits", "[capture]") {
   const Trained eager = train(false, 30), captured = train(true, 30);
   CHECK(eager.parameters == captured.parameters);
   CHECK(eager.eager == 30);
-  // Each of the two shapes runs eagerly once, is recorded at its second occurrence and replayed from
-  // then on (the recording itself runs as a replay).
+  // Each of the two shapes runs eagerly once, is recorded at its second occurrence and replayed
+  // from then on (the recording itself runs as a replay).
   CHECK(captured.eager == 2);
   CHECK(captured.captures == 2);
   CHECK(captured.replayed == 28);

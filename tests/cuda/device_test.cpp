@@ -1,4 +1,5 @@
-// The choice of a device: each way in which CUDA cannot be had is one sentence that says what is wrong.
+// The choice of a device: each way in which CUDA cannot be had is one sentence that says what is
+// wrong.
 #include "core/device.h"
 
 #include <cstdlib>
@@ -83,7 +84,8 @@ TEST_CASE("device: a module that works gives a backend", "[device]") {
   INFO(reason);
   REQUIRE(backend);
   CHECK(std::string(backend->name()) == "cuda");
-  CHECK_THAT(backend->description(), ContainsSubstring("emulated device") && ContainsSubstring("TF32"));
+  CHECK_THAT(backend->description(),
+             ContainsSubstring("emulated device") && ContainsSubstring("TF32"));
   // An error thrown in the module is caught here.
   CHECK_THROWS_AS(backend->allocate(size_t(1) << 40), Error);
 }

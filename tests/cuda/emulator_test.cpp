@@ -1,7 +1,6 @@
 // The emulator itself: CUDA semantics by the programming guide, and planted faults it must report.
-#include <cublas_v2.h>
-
 #include <cmath>
+#include <cublas_v2.h>
 #include <memory>
 #include <vector>
 
@@ -91,8 +90,12 @@ __global__ void votes(unsigned* out) {
                      unsigned(__all_sync(~0u, threadIdx.x < 32)) * 2u +
                      unsigned(__reduce_add_sync(~0u, threadIdx.x) == 496u);
 }
-__global__ void matches(unsigned* out) { out[threadIdx.x] = __match_any_sync(~0u, int(threadIdx.x % 3)); }
-__global__ void counts(int* out) { out[threadIdx.x] = __syncthreads_count(threadIdx.x % 3 == 0); }
+__global__ void matches(unsigned* out) {
+  out[threadIdx.x] = __match_any_sync(~0u, int(threadIdx.x % 3));
+}
+__global__ void counts(int* out) {
+  out[threadIdx.x] = __syncthreads_count(threadIdx.x % 3 == 0);
+}
 __global__ void indices(int* out) {
   const unsigned t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   const unsigned b = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
@@ -163,7 +166,9 @@ struct Pointers {
   float* y;
   long long n;
 };
-__global__ void through_struct(Pointers p) { p.y[threadIdx.x] = p.x[threadIdx.x]; }
+__global__ void through_struct(Pointers p) {
+  p.y[threadIdx.x] = p.x[threadIdx.x];
+}
 
 }  // namespace
 
@@ -297,8 +302,8 @@ TEST_CASE("emulator: host pointers do not reach a kernel", "[emulator]") {
   float stack[64] = {};
   Array<float> out(64);
   CHECK(launch("add_one", add_one, 1, 64, 0, nullptr, heap.data(), 64) == cudaErrorIllegalAddress);
-  CHECK_THAT(emulator::last_message(),
-             ContainsSubstring("kernel add_one: argument 0") && ContainsSubstring("not an address"));
+  CHECK_THAT(emulator::last_message(), ContainsSubstring("kernel add_one: argument 0") &&
+                                           ContainsSubstring("not an address"));
   CHECK(launch("add_one", add_one, 1, 64, 0, nullptr, stack, 64) == cudaErrorIllegalAddress);
   const Pointers hidden{heap.data(), out.get(), 64};
   CHECK(launch("through_struct", through_struct, 1, 64, 0, nullptr, hidden) ==
@@ -423,9 +428,8 @@ TEST_CASE("emulator: the matrix product is column-major and checks its arguments
   const float one = 1, zero = 0;
   const auto product = [&](int lda) {
     return cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 3, &one, a.get(),
-                                      CUDA_R_32F, lda, 0, b.get(), CUDA_R_32F, 3, 0, &zero,
-                                      c.get(), CUDA_R_32F, 2, 0, 1, CUBLAS_COMPUTE_32F,
-                                      CUBLAS_GEMM_DEFAULT);
+                                      CUDA_R_32F, lda, 0, b.get(), CUDA_R_32F, 3, 0, &zero, c.get(),
+                                      CUDA_R_32F, 2, 0, 1, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
   };
   CHECK(product(2) == CUBLAS_STATUS_NOT_INITIALIZED);  // no workspace
   REQUIRE(cublasSetWorkspace(handle, workspace.get(), 4096) == CUBLAS_STATUS_SUCCESS);

@@ -43,7 +43,12 @@ TEST_CASE("cuda: unary functions and gradients", "[cuda]") {
       const auto dx = d.output(n, accumulate);
       d.run([&](Backend& b, int s) {
         b.unary({.op = op, .n = n, .x = x[s], .y = y[s]});
-        b.unary_backward({.op = op, .n = n, .x = x[s], .y = y[s], .dy = dy[s], .dx = dx[s],
+        b.unary_backward({.op = op,
+                          .n = n,
+                          .x = x[s],
+                          .y = y[s],
+                          .dy = dy[s],
+                          .dx = dx[s],
                           .accumulate = accumulate});
       });
       d.check(y, "unary " + std::to_string(int(op)));
@@ -53,8 +58,8 @@ TEST_CASE("cuda: unary functions and gradients", "[cuda]") {
 }
 
 TEST_CASE("cuda: activation gradient with the bias gradient", "[cuda]") {
-  const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu,
-                                   Activation::gelu_tanh);
+  const auto activation =
+      GENERATE(Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh);
   for (const auto& [rows, columns] :
        std::vector<std::tuple<int64_t, int64_t>>{{1, 1}, {0, 5}, {7, 33}, {203, 70}}) {
     for (bool accumulate : {false, true}) {
@@ -63,11 +68,20 @@ TEST_CASE("cuda: activation gradient with the bias gradient", "[cuda]") {
       const auto dx = d.output(rows * columns), dbias = d.output(columns, accumulate);
       const auto only = d.output(columns);
       d.run([&](Backend& b, int s) {
-        b.activation_backward({.activation = activation, .rows = rows, .columns = columns,
-                               .pre_activation = pre[s], .dy = dy[s], .dx = dx[s],
-                               .dbias = dbias[s], .accumulate_dbias = accumulate});
-        b.activation_backward({.activation = activation, .rows = rows, .columns = columns,
-                               .pre_activation = pre[s], .dy = dy[s], .dbias = only[s]});
+        b.activation_backward({.activation = activation,
+                               .rows = rows,
+                               .columns = columns,
+                               .pre_activation = pre[s],
+                               .dy = dy[s],
+                               .dx = dx[s],
+                               .dbias = dbias[s],
+                               .accumulate_dbias = accumulate});
+        b.activation_backward({.activation = activation,
+                               .rows = rows,
+                               .columns = columns,
+                               .pre_activation = pre[s],
+                               .dy = dy[s],
+                               .dbias = only[s]});
       });
       d.check(dx, "dx");
       d.check(dbias, "dbias", 1e-4);
@@ -84,8 +98,12 @@ TEST_CASE("cuda: affine, binary, row scaling and repetition", "[cuda]") {
   const auto y = d.output(n, accumulate), scaled = d.output(n, accumulate);
   d.run([&](Backend& b, int s) {
     b.affine({.n = n, .x = x[s], .y = y[s], .alpha = 1.5, .beta = -0.25, .accumulate = accumulate});
-    b.scale_rows({.rows = rows, .columns = columns, .x = x[s], .scale = scale[s],
-                  .out = scaled[s], .accumulate = accumulate});
+    b.scale_rows({.rows = rows,
+                  .columns = columns,
+                  .x = x[s],
+                  .scale = scale[s],
+                  .out = scaled[s],
+                  .accumulate = accumulate});
   });
   d.check(y, "affine");
   d.check(scaled, "scale_rows");
@@ -93,7 +111,12 @@ TEST_CASE("cuda: affine, binary, row scaling and repetition", "[cuda]") {
     for (int64_t period : {columns, n}) {
       const auto b2 = period == n ? d.random(n) : row, out = d.output(n, accumulate);
       d.run([&](Backend& b, int s) {
-        b.binary({.op = op, .n = n, .period = period, .a = x[s], .b = b2[s], .out = out[s],
+        b.binary({.op = op,
+                  .n = n,
+                  .period = period,
+                  .a = x[s],
+                  .b = b2[s],
+                  .out = out[s],
                   .accumulate = accumulate});
       });
       d.check(out, "binary");
@@ -101,8 +124,13 @@ TEST_CASE("cuda: affine, binary, row scaling and repetition", "[cuda]") {
   }
   const auto wide = d.output(rows * 3 * columns, accumulate);
   d.run([&](Backend& b, int s) {
-    b.expand({.outer = rows, .repeat = 3, .inner = columns, .x = x[s], .out = wide[s],
-              .alpha = 0.5, .accumulate = accumulate});
+    b.expand({.outer = rows,
+              .repeat = 3,
+              .inner = columns,
+              .x = x[s],
+              .out = wide[s],
+              .alpha = 0.5,
+              .accumulate = accumulate});
   });
   d.check(wide, "expand");
 }
@@ -116,10 +144,19 @@ TEST_CASE("cuda: sums over an axis", "[cuda]") {
       const auto x = d.random(n), weight = d.random(n);
       const auto plain = d.output(outer * inner, accumulate), dot = d.output(outer * inner);
       d.run([&](Backend& b, int s) {
-        b.reduce({.outer = outer, .reduced = reduced, .inner = inner, .x = x[s], .out = plain[s],
-                  .alpha = 0.5, .accumulate = accumulate});
-        b.reduce({.outer = outer, .reduced = reduced, .inner = inner, .x = x[s],
-                  .weight = weight[s], .out = dot[s]});
+        b.reduce({.outer = outer,
+                  .reduced = reduced,
+                  .inner = inner,
+                  .x = x[s],
+                  .out = plain[s],
+                  .alpha = 0.5,
+                  .accumulate = accumulate});
+        b.reduce({.outer = outer,
+                  .reduced = reduced,
+                  .inner = inner,
+                  .x = x[s],
+                  .weight = weight[s],
+                  .out = dot[s]});
       });
       d.check(plain, "reduce", 1e-4);
       d.check(dot, "weighted reduce", 1e-4);
@@ -137,10 +174,15 @@ TEST_CASE("cuda: softmax, its gradient and argmax", "[cuda]") {
       const auto dx = d.output(n), added = d.output(n, true);
       d.run([&](Backend& b, int s) {
         b.softmax({.rows = rows, .columns = columns, .log = log, .x = x[s], .y = y[s]});
-        b.softmax_backward({.rows = rows, .columns = columns, .log = log, .y = y[s], .dy = dy[s],
-                            .dx = dx[s]});
-        b.softmax_backward({.rows = rows, .columns = columns, .log = log, .y = y[s], .dy = dy[s],
-                            .dx = added[s], .accumulate = true});
+        b.softmax_backward(
+            {.rows = rows, .columns = columns, .log = log, .y = y[s], .dy = dy[s], .dx = dx[s]});
+        b.softmax_backward({.rows = rows,
+                            .columns = columns,
+                            .log = log,
+                            .y = y[s],
+                            .dy = dy[s],
+                            .dx = added[s],
+                            .accumulate = true});
       });
       d.check(y, "softmax");
       d.check(dx, "softmax_backward");
@@ -168,8 +210,8 @@ TEST_CASE("cuda: dropout keeps the same elements as the CPU", "[cuda]") {
   const auto added = d.output(n, true);
   d.run([&](Backend& b, int s) {
     b.dropout({.n = n, .x = x[s], .y = y[s], .dropout = spec(state, s, 0.3f)});
-    b.dropout({.n = n, .x = x[s], .y = added[s], .dropout = spec(state, s, 0.3f),
-               .accumulate = true});
+    b.dropout(
+        {.n = n, .x = x[s], .y = added[s], .dropout = spec(state, s, 0.3f), .accumulate = true});
   });
   d.check(y, "dropout", 1e-6);
   d.check(added, "dropout added", 1e-6);
@@ -195,15 +237,35 @@ TEST_CASE("cuda: norm with residual and dropout, and its gradient", "[cuda]") {
       const auto dx = d.output(n, accumulate), dresidual = d.output(n, accumulate);
       const auto dgain = d.output(columns, accumulate), dbias = d.output(columns, accumulate);
       d.run([&](Backend& b, int s) {
-        b.norm({.rows = rows, .columns = columns, .rms = rms, .x = x[s], .residual = residual[s],
-                .dropout = spec(state, s, p), .gain = gain[s], .bias = bias[s], .sum = sum[s],
-                .y = y[s], .mean = mean[s], .inverse_deviation = inverse[s]});
-        b.norm_backward({.rows = rows, .columns = columns, .rms = rms, .sum = sum[s],
-                         .gain = gain[s], .mean = mean[s], .inverse_deviation = inverse[s],
-                         .dy = dy[s], .dsum = dsum[s], .dropout = spec(state, s, p), .dx = dx[s],
-                         .accumulate_dx = accumulate, .dresidual = dresidual[s],
-                         .accumulate_dresidual = accumulate, .dgain = dgain[s],
-                         .accumulate_dgain = accumulate, .dbias = dbias[s],
+        b.norm({.rows = rows,
+                .columns = columns,
+                .rms = rms,
+                .x = x[s],
+                .residual = residual[s],
+                .dropout = spec(state, s, p),
+                .gain = gain[s],
+                .bias = bias[s],
+                .sum = sum[s],
+                .y = y[s],
+                .mean = mean[s],
+                .inverse_deviation = inverse[s]});
+        b.norm_backward({.rows = rows,
+                         .columns = columns,
+                         .rms = rms,
+                         .sum = sum[s],
+                         .gain = gain[s],
+                         .mean = mean[s],
+                         .inverse_deviation = inverse[s],
+                         .dy = dy[s],
+                         .dsum = dsum[s],
+                         .dropout = spec(state, s, p),
+                         .dx = dx[s],
+                         .accumulate_dx = accumulate,
+                         .dresidual = dresidual[s],
+                         .accumulate_dresidual = accumulate,
+                         .dgain = dgain[s],
+                         .accumulate_dgain = accumulate,
+                         .dbias = dbias[s],
                          .accumulate_dbias = accumulate});
       });
       d.check(sum, "sum");
@@ -221,10 +283,23 @@ TEST_CASE("cuda: norm with residual and dropout, and its gradient", "[cuda]") {
   const auto x = d.random(5 * 40), y = d.output(5 * 40), dy = d.random(5 * 40);
   const auto mean = d.output(5), inverse = d.output(5), dx = d.output(5 * 40);
   d.run([&](Backend& b, int s) {
-    b.norm({.rows = 5, .columns = 40, .rms = rms, .x = x[s], .dropout = {}, .y = y[s], .mean = mean[s],
+    b.norm({.rows = 5,
+            .columns = 40,
+            .rms = rms,
+            .x = x[s],
+            .dropout = {},
+            .y = y[s],
+            .mean = mean[s],
             .inverse_deviation = inverse[s]});
-    b.norm_backward({.rows = 5, .columns = 40, .rms = rms, .sum = x[s], .mean = mean[s],
-                     .inverse_deviation = inverse[s], .dy = dy[s], .dropout = {}, .dx = dx[s]});
+    b.norm_backward({.rows = 5,
+                     .columns = 40,
+                     .rms = rms,
+                     .sum = x[s],
+                     .mean = mean[s],
+                     .inverse_deviation = inverse[s],
+                     .dy = dy[s],
+                     .dropout = {},
+                     .dx = dx[s]});
   });
   d.check(y, "plain norm", 1e-4);
   d.check(dx, "plain norm gradient", 2e-4);
@@ -239,10 +314,20 @@ TEST_CASE("cuda: embedding and its gradient", "[cuda]") {
       const auto out = d.output(count * columns), dout = d.random(count * columns);
       const auto dtable = d.output(rows * columns, accumulate);
       d.run([&](Backend& b, int s) {
-        b.embedding({.count = count, .rows = rows, .columns = columns, .ids = ids.i(s),
-                     .table = table[s], .out = out[s], .scale = 2.5});
-        b.embedding_backward({.count = count, .rows = rows, .columns = columns, .ids = ids.i(s),
-                              .dout = dout[s], .dtable = dtable[s], .scale = 2.5,
+        b.embedding({.count = count,
+                     .rows = rows,
+                     .columns = columns,
+                     .ids = ids.i(s),
+                     .table = table[s],
+                     .out = out[s],
+                     .scale = 2.5});
+        b.embedding_backward({.count = count,
+                              .rows = rows,
+                              .columns = columns,
+                              .ids = ids.i(s),
+                              .dout = dout[s],
+                              .dtable = dtable[s],
+                              .scale = 2.5,
                               .accumulate = accumulate});
       });
       d.check(out, "embedding");
@@ -261,9 +346,17 @@ TEST_CASE("cuda: rotation of pairs", "[cuda]") {
       const auto x = d.random(n), y = d.output(n), added = d.output(n, true);
       const auto cosine = d.random(angles), sine = d.random(angles);
       d.run([&](Backend& b, int s) {
-        RotateArgs args{.batch = b0, .heads = heads, .length = length, .head_dim = head_dim,
-                        .width = width, .angle_batches = angle_batches, .half = half,
-                        .inverse = inverse, .cosine = cosine[s], .sine = sine[s], .x = x[s],
+        RotateArgs args{.batch = b0,
+                        .heads = heads,
+                        .length = length,
+                        .head_dim = head_dim,
+                        .width = width,
+                        .angle_batches = angle_batches,
+                        .half = half,
+                        .inverse = inverse,
+                        .cosine = cosine[s],
+                        .sine = sine[s],
+                        .x = x[s],
                         .y = y[s]};
         b.rotate(args);
         args.y = added[s];
@@ -283,22 +376,32 @@ TEST_CASE("cuda: cross-entropy and its gradient", "[cuda]") {
        std::vector<std::tuple<int64_t, int64_t>>{{1, 2}, {70, 13}, {33, 100}, {0, 5}}) {
     Devices d;
     const auto logits = d.random(rows * columns, -5, 5);
-    const auto targets = counted == 0 ? d.integers(rows, -1, -1) : d.integers(rows, -1, columns - 1);
+    const auto targets =
+        counted == 0 ? d.integers(rows, -1, -1) : d.integers(rows, -1, columns - 1);
     const auto lse = d.output(rows), row_loss = d.output(rows), loss = d.output(1);
     const auto denominator = d.put(std::vector<double>{-1}), given = d.put(std::vector<double>{8});
     const auto dloss = d.put(std::vector<float>{1.5f});
     const auto dlogits = d.output(rows * columns), added = d.output(rows * columns, true);
     d.run([&](Backend& b, int s) {
-      b.cross_entropy({.rows = rows, .columns = columns, .logits = logits[s],
-                       .targets = targets.i(s), .smoothing = smoothing,
+      b.cross_entropy({.rows = rows,
+                       .columns = columns,
+                       .logits = logits[s],
+                       .targets = targets.i(s),
+                       .smoothing = smoothing,
                        .count_override = counted == 2 ? static_cast<double*>(given[s]) : nullptr,
-                       .log_sum_exp = lse[s], .row_loss = row_loss[s], .loss = loss[s],
+                       .log_sum_exp = lse[s],
+                       .row_loss = row_loss[s],
+                       .loss = loss[s],
                        .denominator = static_cast<double*>(denominator[s])});
-      CrossEntropyBackwardArgs g{.rows = rows, .columns = columns, .logits = logits[s],
-                                 .targets = targets.i(s), .smoothing = smoothing,
+      CrossEntropyBackwardArgs g{.rows = rows,
+                                 .columns = columns,
+                                 .logits = logits[s],
+                                 .targets = targets.i(s),
+                                 .smoothing = smoothing,
                                  .log_sum_exp = lse[s],
                                  .denominator = static_cast<double*>(denominator[s]),
-                                 .dloss = dloss[s], .dlogits = dlogits[s]};
+                                 .dloss = dloss[s],
+                                 .dlogits = dlogits[s]};
       b.cross_entropy_backward(g);
       g.dlogits = added[s];
       g.accumulate = true;
@@ -324,10 +427,21 @@ TEST_CASE("cuda: pointwise losses and their gradients", "[cuda]") {
     d.run([&](Backend& b, int s) {
       const int32_t* m = masked ? mask.i(s) : nullptr;
       double* by = static_cast<double*>(denominator[s]);
-      b.pointwise_loss({.logistic = logistic, .n = n, .x = x[s], .target = target[s], .mask = m,
-                        .loss = loss[s], .denominator = by});
-      PointwiseLossBackwardArgs g{.logistic = logistic, .n = n, .x = x[s], .target = target[s],
-                                  .mask = m, .denominator = by, .dloss = dloss[s], .dx = dx[s]};
+      b.pointwise_loss({.logistic = logistic,
+                        .n = n,
+                        .x = x[s],
+                        .target = target[s],
+                        .mask = m,
+                        .loss = loss[s],
+                        .denominator = by});
+      PointwiseLossBackwardArgs g{.logistic = logistic,
+                                  .n = n,
+                                  .x = x[s],
+                                  .target = target[s],
+                                  .mask = m,
+                                  .denominator = by,
+                                  .dloss = dloss[s],
+                                  .dx = dx[s]};
       b.pointwise_loss_backward(g);
       g.dx = added[s];
       g.accumulate = true;
@@ -350,8 +464,13 @@ TEST_CASE("cuda: heads split and merged, axes permuted, chunks copied", "[cuda]"
     std::vector<Buffer> part;
     for (int k = 0; k < 3; ++k) part.push_back(d.output(n, accumulate));
     d.run([&](Backend& b, int s) {
-      HeadsArgs args{.batch = batch, .length = length, .heads = heads, .head_dim = head_dim,
-                     .parts = parts, .merged = merged[s], .accumulate = accumulate};
+      HeadsArgs args{.batch = batch,
+                     .length = length,
+                     .heads = heads,
+                     .head_dim = head_dim,
+                     .parts = parts,
+                     .merged = merged[s],
+                     .accumulate = accumulate};
       for (int k = 0; k < parts; ++k) args.part[k] = part[size_t(k)][s];
       b.split_heads(args);
       args.merged = back[s];
@@ -395,8 +514,15 @@ TEST_CASE("cuda: heads split and merged, axes permuted, chunks copied", "[cuda]"
   }
   const auto target = d.random(9 * 30);
   d.run([&](Backend& b, int s) {
-    b.copy_chunks({.outer = 9, .chunk = 11, .x = x[s], .x_stride = 20, .x_offset = 3,
-                   .out = target[s], .out_stride = 30, .out_offset = 4, .accumulate = accumulate});
+    b.copy_chunks({.outer = 9,
+                   .chunk = 11,
+                   .x = x[s],
+                   .x_stride = 20,
+                   .x_offset = 3,
+                   .out = target[s],
+                   .out_stride = 30,
+                   .out_offset = 4,
+                   .accumulate = accumulate});
   });
   d.check(target, "copy_chunks");
 }
@@ -411,11 +537,23 @@ TEST_CASE("cuda: gather by index and its gradient, with repeated and negative in
       const auto dy = d.random(outer * rows * columns);
       const auto dx = d.output(outer * rows * source, accumulate);
       d.run([&](Backend& b, int s) {
-        b.gather({.outer = outer, .rows = rows, .source = source, .columns = columns,
-                  .index_batches = index_batches, .index = index.i(s), .x = x[s], .out = out[s]});
-        b.gather_backward({.outer = outer, .rows = rows, .source = source, .columns = columns,
-                           .index_batches = index_batches, .index = index.i(s), .dy = dy[s],
-                           .dx = dx[s], .accumulate = accumulate});
+        b.gather({.outer = outer,
+                  .rows = rows,
+                  .source = source,
+                  .columns = columns,
+                  .index_batches = index_batches,
+                  .index = index.i(s),
+                  .x = x[s],
+                  .out = out[s]});
+        b.gather_backward({.outer = outer,
+                           .rows = rows,
+                           .source = source,
+                           .columns = columns,
+                           .index_batches = index_batches,
+                           .index = index.i(s),
+                           .dy = dy[s],
+                           .dx = dx[s],
+                           .accumulate = accumulate});
       });
       d.check(out, "gather");
       d.check(dx, "gather_backward");
@@ -438,10 +576,23 @@ TEST_CASE("cuda: matrix products with bias, activation and strides", "[cuda]") {
       const auto bias = d.random(columns);
       const auto c = d.random(batch * size_c), pre = d.random(batch * size_c);
       d.run([&](Backend& b, int s) {
-        GemmArgs args{.rows = rows, .columns = columns, .inner = inner, .batch = batch,
-                      .transpose_a = ta, .transpose_b = tb, .a = a[s], .b = b2[s], .c = c[s],
-                      .lda = lda, .ldb = ldb, .ldc = ldc, .stride_a = size_a, .stride_b = size_b,
-                      .stride_c = size_c, .alpha = 0.75, .accumulate = form == 1};
+        GemmArgs args{.rows = rows,
+                      .columns = columns,
+                      .inner = inner,
+                      .batch = batch,
+                      .transpose_a = ta,
+                      .transpose_b = tb,
+                      .a = a[s],
+                      .b = b2[s],
+                      .c = c[s],
+                      .lda = lda,
+                      .ldb = ldb,
+                      .ldc = ldc,
+                      .stride_a = size_a,
+                      .stride_b = size_b,
+                      .stride_c = size_c,
+                      .alpha = 0.75,
+                      .accumulate = form == 1};
         if (form == 2) {
           args.bias = bias[s];
           args.activation = Activation::gelu;
@@ -469,9 +620,16 @@ TEST_CASE("cuda: clip and AdamW over several steps", "[cuda]") {
       auto* u = static_cast<UpdateState*>(update[s]);
       const auto* st = static_cast<const StepState*>(state[s]);
       b.clip({.n = n, .gradient = gradient[s], .max_norm = max_norm, .state = st, .update = u});
-      b.adam({.n = n, .decayed = decayed, .parameter = parameter[s], .gradient = gradient[s],
-              .first_moment = m[s], .second_moment = v[s], .weight_decay = 0.1,
-              .coupled = coupled, .state = st, .update = u});
+      b.adam({.n = n,
+              .decayed = decayed,
+              .parameter = parameter[s],
+              .gradient = gradient[s],
+              .first_moment = m[s],
+              .second_moment = v[s],
+              .weight_decay = 0.1,
+              .coupled = coupled,
+              .state = st,
+              .update = u});
     });
   }
   d.check(parameter, "parameter");
@@ -499,8 +657,13 @@ TEST_CASE("cuda: a step without targets or with a bad gradient is skipped", "[cu
     auto* u = static_cast<UpdateState*>(update[s]);
     const auto* st = static_cast<const StepState*>(state[s]);
     b.clip({.n = n, .gradient = gradient[s], .max_norm = 1, .state = st, .update = u});
-    b.adam({.n = n, .parameter = parameter[s], .gradient = gradient[s], .first_moment = m[s],
-            .second_moment = v[s], .state = st, .update = u});
+    b.adam({.n = n,
+            .parameter = parameter[s],
+            .gradient = gradient[s],
+            .first_moment = m[s],
+            .second_moment = v[s],
+            .state = st,
+            .update = u});
   });
   CHECK(d.read(parameter, 1) == before);
   for (int side : {0, 1}) {

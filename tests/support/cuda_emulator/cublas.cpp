@@ -95,20 +95,25 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t
 }
 const char* cublasGetStatusString(cublasStatus_t status) {
   switch (status) {
-    case CUBLAS_STATUS_SUCCESS: return "success";
-    case CUBLAS_STATUS_NOT_INITIALIZED: return "not initialised";
-    case CUBLAS_STATUS_INVALID_VALUE: return "invalid value";
-    case CUBLAS_STATUS_EXECUTION_FAILED: return "execution failed";
+    case CUBLAS_STATUS_SUCCESS:
+      return "success";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "not initialised";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "invalid value";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "execution failed";
   }
   return "unknown status";
 }
 
-cublasStatus_t cublasGemmStridedBatchedEx(
-    cublasHandle_t handle, cublasOperation_t transpose_a, cublasOperation_t transpose_b, int m,
-    int n, int k, const void* alpha, const void* a, cudaDataType_t, int lda, long long stride_a,
-    const void* b, cudaDataType_t, int ldb, long long stride_b, const void* beta, void* c,
-    cudaDataType_t, int ldc, long long stride_c, int batch, cublasComputeType_t compute,
-    cublasGemmAlgo_t) {
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transpose_a,
+                                          cublasOperation_t transpose_b, int m, int n, int k,
+                                          const void* alpha, const void* a, cudaDataType_t, int lda,
+                                          long long stride_a, const void* b, cudaDataType_t,
+                                          int ldb, long long stride_b, const void* beta, void* c,
+                                          cudaDataType_t, int ldc, long long stride_c, int batch,
+                                          cublasComputeType_t compute, cublasGemmAlgo_t) {
   const bool ta = transpose_a == CUBLAS_OP_T, tb = transpose_b == CUBLAS_OP_T;
   if (m < 0 || n < 0 || k < 0 || batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
   if (lda < std::max(1, ta ? k : m) || ldb < std::max(1, tb ? n : k) || ldc < std::max(1, m)) {
@@ -122,10 +127,23 @@ cublasStatus_t cublasGemmStridedBatchedEx(
       !on_device(c, m, n, ldc, stride_c, batch)) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
-  const Product product{ta, tb, m, n, k, *static_cast<const float*>(alpha),
-                        *static_cast<const float*>(beta), static_cast<const float*>(a), lda,
-                        stride_a, static_cast<const float*>(b), ldb, stride_b,
-                        static_cast<float*>(c), ldc, stride_c, batch,
+  const Product product{ta,
+                        tb,
+                        m,
+                        n,
+                        k,
+                        *static_cast<const float*>(alpha),
+                        *static_cast<const float*>(beta),
+                        static_cast<const float*>(a),
+                        lda,
+                        stride_a,
+                        static_cast<const float*>(b),
+                        ldb,
+                        stride_b,
+                        static_cast<float*>(c),
+                        ldc,
+                        stride_c,
+                        batch,
                         compute == CUBLAS_COMPUTE_32F_FAST_TF32};
   const cudaError_t error = emulator::queue_call(handle->stream, [product] {
 #pragma omp parallel for schedule(static)

@@ -20,9 +20,11 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t bytes);
 const char* cublasGetStatusString(cublasStatus_t status);
-cublasStatus_t cublasGemmStridedBatchedEx(
-    cublasHandle_t handle, cublasOperation_t transpose_a, cublasOperation_t transpose_b, int m,
-    int n, int k, const void* alpha, const void* a, cudaDataType_t a_type, int lda,
-    long long stride_a, const void* b, cudaDataType_t b_type, int ldb, long long stride_b,
-    const void* beta, void* c, cudaDataType_t c_type, int ldc, long long stride_c, int batch,
-    cublasComputeType_t compute, cublasGemmAlgo_t algorithm);
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transpose_a,
+                                          cublasOperation_t transpose_b, int m, int n, int k,
+                                          const void* alpha, const void* a, cudaDataType_t a_type,
+                                          int lda, long long stride_a, const void* b,
+                                          cudaDataType_t b_type, int ldb, long long stride_b,
+                                          const void* beta, void* c, cudaDataType_t c_type, int ldc,
+                                          long long stride_c, int batch,
+                                          cublasComputeType_t compute, cublasGemmAlgo_t algorithm);

@@ -148,7 +148,9 @@ cudaError_t launch(const char* name, void (*kernel)(P...), dim3 grid, dim3 block
   return queue_kernel(shape, stream, [kernel, values] { std::apply(kernel, values); });
 }
 
-inline void* dynamic_shared() { return scheduler().dynamic_shared(); }
+inline void* dynamic_shared() {
+  return scheduler().dynamic_shared();
+}
 
 }  // namespace emulator
 

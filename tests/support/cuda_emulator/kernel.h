@@ -26,8 +26,12 @@ struct __attribute__((aligned(8))) float2 {
 struct __attribute__((aligned(16))) float4 {
   float x, y, z, w;
 };
-inline float2 make_float2(float x, float y) { return {x, y}; }
-inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y) {
+  return {x, y};
+}
+inline float4 make_float4(float x, float y, float z, float w) {
+  return {x, y, z, w};
+}
 
 constexpr int warpSize = 32;
 using std::max;
@@ -48,7 +52,9 @@ T from_bits(uint64_t bits) {
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
-inline BlockScheduler& scheduler() { return BlockScheduler::current(); }
+inline BlockScheduler& scheduler() {
+  return BlockScheduler::current();
+}
 template <class T>
 T shuffle(unsigned mask, T value, int source) {
   return from_bits<T>(
@@ -65,23 +71,30 @@ T atomic_update(T* address, F update) {
 
 }  // namespace emulator
 
-inline void __syncthreads() { emulator::scheduler().block_barrier(false); }
+inline void __syncthreads() {
+  emulator::scheduler().block_barrier(false);
+}
 inline int __syncthreads_count(int predicate) {
   return emulator::scheduler().block_barrier(predicate != 0);
 }
-inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
+inline int __syncthreads_or(int predicate) {
+  return __syncthreads_count(predicate) != 0;
+}
 inline void __syncwarp(unsigned mask = 0xFFFFFFFFu) {
   emulator::scheduler().warp_exchange(emulator::WarpOperation::sync, mask, 0);
 }
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
-  return unsigned(emulator::scheduler().warp_exchange(emulator::WarpOperation::ballot, mask,
-                                                      predicate != 0));
-}
-inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
-inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
-inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
   return unsigned(
-      emulator::scheduler().warp_exchange(emulator::WarpOperation::add, mask, value));
+      emulator::scheduler().warp_exchange(emulator::WarpOperation::ballot, mask, predicate != 0));
+}
+inline int __any_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) != 0;
+}
+inline int __all_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, !predicate) == 0;
+}
+inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
+  return unsigned(emulator::scheduler().warp_exchange(emulator::WarpOperation::add, mask, value));
 }
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value) {
@@ -128,7 +141,15 @@ T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_identity_t<T
   std::atomic_ref<T>(*address).compare_exchange_strong(expected, value);
   return expected;
 }
-inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __ffs(int x) { return x ? std::countr_zero(unsigned(x)) + 1 : 0; }
-inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline void __threadfence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+inline int __popc(unsigned x) {
+  return std::popcount(x);
+}
+inline int __ffs(int x) {
+  return x ? std::countr_zero(unsigned(x)) + 1 : 0;
+}
+inline float rsqrtf(float x) {
+  return 1.0f / std::sqrt(x);
+}

@@ -1,10 +1,5 @@
 #include "memory.h"
 
-#include <setjmp.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +7,10 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "scheduler.h"
 
@@ -19,15 +18,15 @@ namespace emulator {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr size_t kRegion = size_t(1) << 40;      // address space only
+constexpr size_t kRegion = size_t(1) << 40;  // address space only
 constexpr size_t kAlignment = 64;
 constexpr size_t kFillLimit = size_t(256) << 20;  // larger allocations are filled up to here
 constexpr unsigned char kCanary = 0xA7;
 
 struct Allocation {
-  size_t bytes;    // asked for
-  char* pages;     // first page
-  size_t mapped;   // whole pages, without the guard
+  size_t bytes;   // asked for
+  char* pages;    // first page
+  size_t mapped;  // whole pages, without the guard
 };
 
 struct Memory {
@@ -47,7 +46,9 @@ Memory& memory() {
 thread_local sigjmp_buf* host_fault_target = nullptr;
 thread_local char host_fault_message[300];
 
-size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+size_t round_up(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 // Runs on the stack of the faulting code (SA_NODEFER, no alternate stack), so a kernel's lane can
 // be abandoned from here like from any other place.
@@ -88,7 +89,8 @@ void start() {
   install_handler();
   Memory& m = memory();
   if (m.region) return;
-  void* region = mmap(nullptr, kRegion, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* region =
+      mmap(nullptr, kRegion, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (region == MAP_FAILED) {
     std::perror("CUDA emulator: no address space");
     std::abort();
@@ -158,15 +160,21 @@ bool is_device_pointer(const void* pointer) {
 std::string describe_address(const void* pointer) {
   char text[160];
   std::snprintf(text, sizeof text, "%p, %s", pointer,
-                !in_device_region(pointer) ? "not an address of the device"
+                !in_device_region(pointer)   ? "not an address of the device"
                 : is_device_pointer(pointer) ? "an address of the device"
                                              : "outside every live allocation of the device");
   return text;
 }
 
-size_t device_memory_used() { return memory().used; }
-size_t device_memory_limit() { return memory().limit; }
-void set_device_memory_limit(size_t bytes) { memory().limit = bytes; }
+size_t device_memory_used() {
+  return memory().used;
+}
+size_t device_memory_limit() {
+  return memory().limit;
+}
+void set_device_memory_limit(size_t bytes) {
+  memory().limit = bytes;
+}
 
 std::string check_allocation_ends() {
   Memory& m = memory();
@@ -176,8 +184,9 @@ std::string check_allocation_ends() {
     for (const char* p = pointer + allocation.bytes; p < stop; ++p) {
       if (static_cast<unsigned char>(*p) == kCanary) continue;
       char text[200];
-      std::snprintf(text, sizeof text, "write past the end of an allocation of %zu bytes (byte %zu)",
-                    allocation.bytes, size_t(p - pointer));
+      std::snprintf(text, sizeof text,
+                    "write past the end of an allocation of %zu bytes (byte %zu)", allocation.bytes,
+                    size_t(p - pointer));
       return text;
     }
     for (const char* p = allocation.pages; p < pointer; ++p) {

@@ -16,8 +16,8 @@
 
 namespace emulator {
 
-void* device_allocate(size_t bytes);  // null: out of memory
-bool device_release(void* pointer);   // false: no such allocation
+void* device_allocate(size_t bytes);          // null: out of memory
+bool device_release(void* pointer);           // false: no such allocation
 bool is_device_pointer(const void* pointer);  // inside a live allocation, or one past its end
 bool in_device_region(const void* pointer);
 std::string describe_address(const void* pointer);

@@ -147,8 +147,12 @@ std::string run_grid(const KernelLaunch& launch, const std::function<void()>& bo
 
 }  // namespace
 
-Counters& counters() { return state().counters; }
-std::string last_message() { return state().message; }
+Counters& counters() {
+  return state().counters;
+}
+std::string last_message() {
+  return state().message;
+}
 void set_dynamic_shared_limit(const void* kernel, size_t bytes) {
   state().shared_limits[kernel] = bytes;
 }
@@ -218,18 +222,29 @@ cudaError_t cudaGetLastError() {
 
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient";
-    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
-    case cudaErrorInvalidDevice: return "invalid device ordinal";
-    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
-    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
-    case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
     case cudaErrorIllegalAddress:
-    case cudaErrorLaunchFailure: return state().message.c_str();
+    case cudaErrorLaunchFailure:
+      return state().message.c_str();
   }
   return "unknown error";
 }
@@ -259,7 +274,9 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+cudaError_t cudaDriverGetVersion(int* version) {
+  return cudaRuntimeGetVersion(version);
+}
 
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   const std::lock_guard lock(state().mutex);
@@ -396,8 +413,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned long long) {
-  *executable =
-      std::make_unique<EmulatedGraphExec>(EmulatedGraphExec{graph->commands}).release();
+  *executable = std::make_unique<EmulatedGraphExec>(EmulatedGraphExec{graph->commands}).release();
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {

@@ -114,7 +114,9 @@ BlockScheduler& BlockScheduler::current() {
   return scheduler;
 }
 
-int BlockScheduler::lane_in_warp() const { return int(lane_->linear & 31); }
+int BlockScheduler::lane_in_warp() const {
+  return int(lane_->linear & 31);
+}
 
 void BlockScheduler::enter(Lane& lane) {
   lane_ = &lane;
@@ -276,8 +278,12 @@ void BlockScheduler::try_complete(Lane& lane) {
     Lane& other = *group[i];
     switch (other.operation) {
       case WarpOperation::sync:
-      case WarpOperation::ballot: other.result = ballot; break;
-      case WarpOperation::add: other.result = sum; break;
+      case WarpOperation::ballot:
+        other.result = ballot;
+        break;
+      case WarpOperation::add:
+        other.result = sum;
+        break;
       case WarpOperation::match:
         other.result = 0;
         for (int k = 0; k < size; ++k) {

@@ -8,7 +8,9 @@ int number(const char* name) {
 }
 }  // namespace
 
-extern "C" int cuInit(unsigned) { return number("FAKE_CUDA_INIT"); }
+extern "C" int cuInit(unsigned) {
+  return number("FAKE_CUDA_INIT");
+}
 extern "C" int cuDeviceGetCount(int* count) {
   *count = number("FAKE_CUDA_DEVICES");
   return 0;

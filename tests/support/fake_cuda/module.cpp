@@ -1,5 +1,5 @@
-// A stand-in for the CUDA module that never gives a backend: of another version, or failing with the
-// sentence in FAKE_CUDA_REASON.
+// A stand-in for the CUDA module that never gives a backend: of another version, or failing with
+// the sentence in FAKE_CUDA_REASON.
 #include <cstdio>
 #include <cstdlib>
 

@@ -59,11 +59,16 @@ TEST_CASE("written headers have the documented sizes and padding", "[safetensors
   const std::string path = folder() + "/bytes.safetensors";
   write_safetensors(path, {}, {{"framework", "pt"}});
   CHECK(read_file(path) == file_of("{\"__metadata__\":{\"framework\":\"pt\"}}     ", ""));
-  const float three[] = {1, 2, 3};
-  write_safetensors(path, {{"attn.0", "F32", {3}, bytes(three)}}, {});
+  const float six[] = {1, 2, 3, 4, 5, 6};
+  write_safetensors(path, {{"attn.0", "F32", {1, 2, 3}, bytes(six)}}, {});
   std::string content = read_file(path);
   CHECK(uint8_t(content[0]) == 64);  // no padding needed
-  CHECK(content.substr(8, 64) == "{\"attn.0\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,12]}}   ");
+  CHECK(content.substr(8, 64) == "{\"attn.0\":{\"dtype\":\"F32\",\"shape\":[1,2,3],\"data_offsets\":[0,24]}}");
+  const float four[] = {1, 2, 3, 4};
+  write_safetensors(path, {{"attn0", "F32", {1, 1, 2, 2}, bytes(four)}}, {});
+  content = read_file(path);
+  CHECK(uint8_t(content[0]) == 72);  // 65 characters and 7 blanks
+  CHECK(content.substr(8 + 65, 7) == "       ");
 }
 
 TEST_CASE("tensors come back with names, shapes and bytes", "[safetensors]") {

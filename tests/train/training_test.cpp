@@ -86,14 +86,9 @@ std::vector<float> trained(const Setup& setup) {
   return run.parameters();
 }
 
-// Runs until `stop_step` steps are done, as if a signal had come there.
-void run_and_stop(Setup setup, int64_t stop_step) {
-  const int64_t steps = setup.options.train.steps;
-  (void)steps;
-  Run run(setup);
-  // A stop is asked for by the task's thread of batches in real life; here a checkpoint is taken by a run that
-  // is told to stop before its first step and then goes on step by step.
-  for (int64_t i = 0; i < stop_step; ++i) {
+// Takes `steps` single steps, each in a new "process" that is told to stop before it begins.
+void step_by_step(const Setup& setup, int64_t steps) {
+  for (int64_t i = 0; i < steps; ++i) {
     Run piece(setup);
     request_stop();
     const TrainResult result = piece.trainer->run();
@@ -117,7 +112,8 @@ TEST_CASE("the same config gives the same bits for any number of threads", "[tra
   set_threads(before);
 }
 
-// B31: 12 steps against 5 single steps, each in a new "process", and the rest, with dropout and random positions.
+// B31: 12 steps against 4 single steps, each in a new "process", and the rest, with dropout and random positions.
+// The fourth is stopped where an evaluation is due: it must be made up for.
 TEST_CASE("a stopped and resumed run ends in the uninterrupted run's bits", "[train]") {
   Setup whole;
   whole.options.train.evaluate_every = 4;
@@ -128,7 +124,7 @@ TEST_CASE("a stopped and resumed run ends in the uninterrupted run's bits", "[tr
 
   Setup pieces = whole;
   pieces.options.folder = fresh_folder("pieces");
-  run_and_stop(pieces, 5);
+  step_by_step(pieces, 4);
   Run rest(pieces);
   REQUIRE(rest.trainer->run().outcome == Outcome::done);
   CHECK(rest.parameters() == uninterrupted.parameters());
@@ -154,7 +150,8 @@ TEST_CASE("accumulated micro-batches equal the large batch", "[train]") {
     large.options.train.lengths.draw = draw;
     large.options.train.batch = 12;
     large.options.train.steps = 3;
-    large.model.dropout = 0.1;
+    // Dropout is drawn by the element's index in its sample, which padding to another length moves.
+    large.model.dropout = std::string(draw) == "batch" ? 0.1 : 0.0;
     Setup small = large;
     small.options.train.batch = 4;
     small.options.train.accumulate = 3;

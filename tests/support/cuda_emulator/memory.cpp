@@ -229,8 +229,10 @@ std::string expect_host_fault(const std::function<void()>& body) {
 
 bool looks_like_host_pointer(const void* value) {
   const auto address = reinterpret_cast<uintptr_t>(value);
-  // Small numbers and non-canonical values are no addresses of a 64-bit process.
-  if (address < (uintptr_t(1) << 32) || address >= (uintptr_t(1) << 47)) return false;
+  // Programs, heaps and stacks of a 64-bit process lie high; what lies lower is a number or two
+  // packed ones (and AddressSanitizer's shadow, which is mapped there, must not take them for
+  // addresses).
+  if (address < (uintptr_t(1) << 45) || address >= (uintptr_t(1) << 48)) return false;
   if (in_device_region(value)) return false;
   unsigned char resident = 0;
   void* page = reinterpret_cast<void*>(address & ~uintptr_t(kPage - 1));

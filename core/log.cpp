@@ -16,16 +16,21 @@ namespace {
 struct Logger {
   std::shared_ptr<spdlog::sinks::dist_sink_mt> sinks =
       std::make_shared<spdlog::sinks::dist_sink_mt>();
-  std::shared_ptr<spdlog::logger> logger;
+  std::shared_ptr<spdlog::sinks::dist_sink_mt> files =
+      std::make_shared<spdlog::sinks::dist_sink_mt>();
+  std::shared_ptr<spdlog::logger> logger, file_logger;
 
   Logger() {
     const bool no_color = std::getenv("NO_COLOR") != nullptr;
     auto terminal = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
         no_color ? spdlog::color_mode::never : spdlog::color_mode::automatic);
     sinks->add_sink(std::move(terminal));
+    sinks->add_sink(files);
     logger = std::make_shared<spdlog::logger>("longshot", sinks);
+    file_logger = std::make_shared<spdlog::logger>("longshot files", files);
     logger->set_pattern("%H:%M:%S %^%l%$ %v");
     logger->flush_on(spdlog::level::info);
+    file_logger->flush_on(spdlog::level::info);
     spdlog::set_default_logger(logger);
     spdlog::cfg::load_env_levels();
   }
@@ -43,17 +48,18 @@ void initialize() { instance(); }
 FileSink::FileSink(const std::string& path) {
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
   sink->set_pattern("%Y-%m-%d %H:%M:%S %l %v");
-  instance().sinks->add_sink(sink);
+  instance().files->add_sink(sink);
   sink_ = sink.get();
 }
 
 FileSink::~FileSink() {
-  auto& sinks = instance().sinks->sinks();
+  auto& sinks = instance().files->sinks();
   const auto found = std::find_if(sinks.begin(), sinks.end(),
                                   [this](const auto& sink) { return sink.get() == sink_; });
-  if (found != sinks.end()) instance().sinks->remove_sink(*found);
+  if (found != sinks.end()) instance().files->remove_sink(*found);
 }
 
+void note(std::string_view message) { instance().file_logger->info(message); }
 void debug(std::string_view message) { instance().logger->debug(message); }
 void info(std::string_view message) { instance().logger->info(message); }
 void warn(std::string_view message) { instance().logger->warn(message); }

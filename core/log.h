@@ -26,11 +26,17 @@ class FileSink {
   void* sink_;
 };
 
+// Into the open FileSinks alone: what belongs into a run's log.txt but would be noise on a screen.
+void note(std::string_view message);
 void debug(std::string_view message);
 void info(std::string_view message);
 void warn(std::string_view message);
 void error(std::string_view message);
 
+template <class... Args>
+void note(fmt::format_string<Args...> format, Args&&... args) requires(sizeof...(Args) > 0) {
+  note(std::string_view(fmt::format(format, std::forward<Args>(args)...)));
+}
 template <class... Args>
 void debug(fmt::format_string<Args...> format, Args&&... args) requires(sizeof...(Args) > 0) {
   debug(std::string_view(fmt::format(format, std::forward<Args>(args)...)));

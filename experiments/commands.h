@@ -54,7 +54,7 @@ struct BenchArguments {
   std::string device;
   int64_t threads = 0;
   int64_t steps = 0;  // 0: enough for a few seconds
-  bool json = false, profile = false;
+  bool json = false;
 };
 int bench_command(const BenchArguments& arguments);
 

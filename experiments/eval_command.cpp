@@ -8,6 +8,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "experiments/check_run.h"
 #include "experiments/commands.h"
 #include "experiments/load.h"
 #include "experiments/run_cell.h"
@@ -20,10 +21,7 @@ namespace longshot {
 int eval_command(const EvalArguments& arguments) {
   set_threads(int(arguments.threads));
   const std::string& folder = arguments.run;
-  if (!file_exists(folder + "/config.toml"))
-    throw UsageError(fmt::format("{}: not a run folder (it has no config.toml)", folder));
-  if (!file_exists(folder + "/checkpoint.safetensors"))
-    throw UsageError(fmt::format("{}: there is no checkpoint; the run has not got that far", folder));
+  check_trained(folder);
   for (const std::string& override_text : arguments.overrides) {
     for (const char* fixed : {"train.", "model.dim", "model.layers", "model.heads", "model.ffn", "name"}) {
       if (override_text.rfind(fixed, 0) == 0 && override_text.rfind("train.lengths", 0) != 0) {
@@ -38,6 +36,7 @@ int eval_command(const EvalArguments& arguments) {
   const RunConfig config = load_run(folder + "/config.toml", overrides);
   check_files(config);
   BuiltModel built = build_model(config);
+  check_run(config, *built.context);
   load_parameters(folder + "/checkpoint.safetensors", *built.encoder);
 
   SignalScope signals;
@@ -67,9 +66,9 @@ int eval_command(const EvalArguments& arguments) {
   };
   fmt::print("{} ({})\n", folder, evaluation.label);
   for (const LengthScore& each : evaluation.scores.in_range)
-    fmt::print("  in range{}  {}\n", each.sliding ? " (sliding)" : "", show(each.score));
+    fmt::print("  {:>10}{}  {}\n", "in range", each.sliding ? " (sliding)" : "", show(each.score));
   for (const LengthScore& each : evaluation.scores.lengths)
-    fmt::print("  {:>8}{}  {}\n", each.length, each.sliding ? " (sliding)" : "", show(each.score));
+    fmt::print("  {:>10}{}  {}\n", each.length, each.sliding ? " (sliding)" : "", show(each.score));
   return kExitDone;
 }
 

@@ -9,9 +9,10 @@ namespace longshot {
 namespace {
 
 constexpr double kWidth = 480, kHeight = 300;
-constexpr double kLeft = 46, kRight = 14, kTop = 12, kBottom = 40;
-// Yellow of the eight is too pale on white and is left out; black turns into the text's colour in the dark.
-constexpr const char* kColors[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+constexpr double kLeft = 58, kRight = 14, kTop = 12, kBottom = 44;
+// Yellow of the eight is too pale on white and is left out; black is the text's colour and blue is #0072B2, both
+// lighter in the dark.
+constexpr const char* kColors[] = {"var(--blue)", "#D55E00", "#009E73", "#CC79A7",
                                    "#E69F00", "#56B4E9", "var(--ink)"};
 constexpr int kColorCount = 7;
 constexpr const char* kDashes[] = {"", "6 3", "2 3", "8 3 2 3"};
@@ -99,8 +100,6 @@ std::string to_svg(const LineChart& chart) {
   if (chart.shade_to > chart.shade_from) {
     out += fmt::format("<rect class='shade' x='{:.1f}' y='{}' width='{:.1f}' height='{}'/>", px(chart.shade_from), kTop,
                        px(chart.shade_to) - px(chart.shade_from), bottom - kTop);
-    out += fmt::format("<text class='note' x='{:.1f}' y='{:.1f}'>{}</text>\n", px(chart.shade_from) + 4, bottom - 5,
-                       escape_html(chart.shade_label));
   }
   for (const double tick : ticks(chart.y_low, chart.y_high, 5)) {
     out += fmt::format("<line class='grid' x1='{}' x2='{}' y1='{:.1f}' y2='{:.1f}'/>"
@@ -115,13 +114,11 @@ std::string to_svg(const LineChart& chart) {
   out += fmt::format("<line class='axis' x1='{}' x2='{}' y1='{}' y2='{}'/>\n", kLeft, kWidth - kRight, bottom, bottom);
   out += fmt::format("<text class='label' text-anchor='middle' x='{:.1f}' y='{}'>{}</text>\n",
                      (kLeft + kWidth - kRight) / 2, kHeight - 8, escape_html(chart.x_label));
-  out += fmt::format("<text class='label' text-anchor='middle' transform='translate(11 {:.1f}) rotate(-90)'>{}</text>\n",
+  out += fmt::format("<text class='label' text-anchor='middle' transform='translate(12 {:.1f}) rotate(-90)'>{}</text>\n",
                      (kTop + bottom) / 2, escape_html(chart.y_label));
   if (chart.reference >= 0) {
-    out += fmt::format("<line class='reference' x1='{}' x2='{}' y1='{:.1f}' y2='{:.1f}'/>"
-                       "<text class='note' text-anchor='end' x='{}' y='{:.1f}'>{}</text>\n",
-                       kLeft, kWidth - kRight, py(chart.reference), py(chart.reference), kWidth - kRight - 2,
-                       py(chart.reference) - 4, escape_html(chart.reference_label));
+    out += fmt::format("<line class='reference' x1='{}' x2='{}' y1='{:.1f}' y2='{:.1f}'/>\n", kLeft, kWidth - kRight,
+                       py(chart.reference), py(chart.reference));
   }
   for (const ChartLine& line : chart.lines) {
     if (line.low.size() != line.x.size() || line.x.size() < 2) continue;
@@ -134,15 +131,26 @@ std::string to_svg(const LineChart& chart) {
   }
   for (const ChartLine& line : chart.lines) {
     std::string points, marks;
-    const bool few = line.x.size() <= 40;
+    const bool few = !chart.thin && line.x.size() <= 40;
     for (size_t i = 0; i < line.x.size(); ++i) {
       if (!std::isfinite(line.y[i])) continue;
       points += fmt::format("{:.1f},{:.1f} ", px(line.x[i]), py(line.y[i]));
       if (few) marks += mark(line.style, px(line.x[i]), py(line.y[i]));
     }
-    out += fmt::format("<g><title>{}</title><polyline fill='none' stroke='{}' stroke-width='1.8' "
+    out += fmt::format("<g><title>{}</title><polyline fill='none' stroke='{}' stroke-width='{}' "
                        "stroke-dasharray='{}' points='{}'/>{}</g>\n",
-                       escape_html(line.label), style_color(line.style), dash_of(line.style), points, marks);
+                       escape_html(line.label), style_color(line.style), chart.thin ? "1.1" : "1.8",
+                       dash_of(line.style), points, marks);
+  }
+  // Words last and with a halo: no line runs through them.
+  if (chart.shade_to > chart.shade_from) {
+    out += fmt::format("<text class='note' x='{:.1f}' y='{:.1f}'>{}</text>\n", px(chart.shade_from) + 4, bottom - 6,
+                       escape_html(chart.shade_label));
+  }
+  if (chart.reference >= 0) {
+    const bool room_below = bottom - py(chart.reference) > 18;
+    out += fmt::format("<text class='note' text-anchor='end' x='{}' y='{:.1f}'>{}</text>\n", kWidth - kRight - 2,
+                       py(chart.reference) + (room_below ? 13 : -5), escape_html(chart.reference_label));
   }
   return out + "</svg>\n";
 }

@@ -24,6 +24,7 @@ struct LineChart {
   double y_low = 0, y_high = 1;
   bool percent = false;            // y in [0, 1], shown in per cent
   bool log_y = false;
+  bool thin = false;               // many lines: narrow, without marks
   double shade_from = 0, shade_to = 0;  // a shaded range of x with a caption; equal: none
   std::string shade_label;
   double reference = -1;           // a dashed level; negative: none

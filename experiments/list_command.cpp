@@ -1,6 +1,8 @@
 // `longshot list`: what there is, with every option, default and one line of meaning.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "experiments/commands.h"
 #include "experiments/schema_reference.h"
@@ -22,12 +24,15 @@ int list_command(const std::string& what) {
         what));
   }
   const Schema& schema = Schema::installed();
+  size_t width = 0;
+  for (const SectionTypes* types : {&schema.task(), &schema.encoding(), &schema.positions()})
+    for (const SectionType& type : types->types) width = std::max(width, type.name.size());
   for (const SectionTypes* types : {&schema.task(), &schema.encoding(), &schema.positions()}) {
     fmt::print("[{}]\n", types->section);
-    for (const SectionType& type : types->types) fmt::print("  {:<24} {}\n", type.name, type.summary);
+    for (const SectionType& type : types->types) fmt::print("  {:<{}}  {}\n", type.name, width, type.summary);
     fmt::print("\n");
   }
-  fmt::print("`longshot list tasks`, `encodings` or `positions` adds their options, `longshot list keys` the "
+  fmt::print("`longshot list tasks`, `encodings` or `positions` adds their options, `longshot list keys` is the "
              "whole config.\n");
   return 0;
 }

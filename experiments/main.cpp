@@ -1,8 +1,14 @@
 // The program `longshot`: parses the command line and calls one command.
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <exception>
+#include <algorithm>
 
+#include "core/config.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "experiments/commands.h"
@@ -73,8 +79,22 @@ int run(int argc, char** argv) {
   bench_app->add_option("config", bench_words, "a config file, then key=value")->required();
   bench_app->add_option("--steps", bench.steps, "steps to time; 0: a few seconds' worth")->check(CLI::Range(0, 1000000));
   bench_app->add_flag("--json", bench.json, "one JSON object");
-  bench_app->add_flag("--profile", bench.profile, "where a step's time goes, operation by operation");
 
+  if (argc < 2) {
+    fmt::print(stderr, "{}", app.help());
+    return 2;
+  }
+  if (argv[1][0] != '-') {
+    std::vector<std::string> names;
+    for (const CLI::App* each : app.get_subcommands([](CLI::App*) { return true; }))
+      names.push_back(each->get_name());
+    if (std::find(names.begin(), names.end(), argv[1]) == names.end()) {
+      const std::string nearest = nearest_name(argv[1], names);
+      throw UsageError(fmt::format("command line: there is no command \"{}\"; {}", argv[1],
+                                   nearest.empty() ? "`longshot --help` lists them"
+                                                   : fmt::format("did you mean \"{}\"?", nearest)));
+    }
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -122,9 +142,16 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file that may not grow is an error of the write, with a message, not the end of the program.
+  std::signal(SIGXFSZ, SIG_IGN);
   longshot::log::initialize();
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    if (std::fflush(stdout) != 0) {
+      fmt::print(stderr, "longshot: cannot write to standard output: {}\n", std::strerror(errno));
+      return code == 0 ? 1 : code;
+    }
+    return code;
   } catch (const longshot::UsageError& error) {
     fmt::print(stderr, "longshot: {}\n", error.what());
     return 2;

@@ -2,7 +2,7 @@
 //
 // A line is one sequence:
 //   3 1 4 1 5            token ids, separated by blanks
-//   abba                 characters, for tasks whose tokens have characters
+//   abba                 characters, for tasks whose tokens have characters (models of bytes: always)
 //   {"input": [3, 1]}    a JSON object; "input" is a list of ids or a string
 // Output, one line a sequence: predicted classes as ids (as characters when the input was characters), or with
 // --logits a JSON object {"logits": [[...], ...]} with round-trip digits.
@@ -19,6 +19,7 @@
 #include "experiments/commands.h"
 #include "experiments/load.h"
 #include "experiments/run_cell.h"
+#include "experiments/run_folder.h"
 #include "train/checkpoint.h"
 
 namespace longshot {
@@ -62,7 +63,12 @@ Sequence parse_line(const std::string& text, const TaskSpec& spec, int64_t line)
         sequence.characters = true;
         sequence.tokens = from_characters(input.get<std::string>(), spec, line);
       } else {
-        for (const auto& token : input) sequence.tokens.push_back(token.get<int32_t>());
+        if (!input.is_array()) bad_line(line, "\"input\" is neither a list of token ids nor a string");
+        for (const auto& token : input) {
+          if (!token.is_number_integer() || token.get<int64_t>() != int32_t(token.get<int64_t>()))
+            bad_line(line, fmt::format("{} is no token id", token.dump()));
+          sequence.tokens.push_back(token.get<int32_t>());
+        }
       }
     } catch (const nlohmann::json::exception& error) {
       bad_line(line, fmt::format("not an object with \"input\" ({})", error.what()));
@@ -77,7 +83,7 @@ Sequence parse_line(const std::string& text, const TaskSpec& spec, int64_t line)
       return word.find_first_not_of("0123456789") == std::string::npos && word.size() < 10;
     });
     const bool one_word = parts.size() == 1 && parts[0].size() > 1 && !spec.input_symbols.empty();
-    if (numbers && !one_word) {
+    if (numbers && !one_word && !spec.bytes) {
       for (const std::string& word : parts) sequence.tokens.push_back(int32_t(std::stol(word)));
     } else {
       sequence.characters = true;
@@ -97,8 +103,7 @@ Sequence parse_line(const std::string& text, const TaskSpec& spec, int64_t line)
 int predict_command(const PredictArguments& arguments) {
   set_threads(int(arguments.threads));
   const std::string& folder = arguments.run;
-  if (!file_exists(folder + "/checkpoint.safetensors"))
-    throw UsageError(fmt::format("{}: not a run with a checkpoint", folder));
+  check_trained(folder);
   std::vector<std::string> overrides = arguments.overrides;
   if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
   const RunConfig config = load_run(folder + "/config.toml", overrides);
@@ -137,7 +142,12 @@ int predict_command(const PredictArguments& arguments) {
     input.outputs = outputs;
     input.seed = uint64_t(config.seed);
     input.first_sample = int64_t(index);
-    const Tensor logits = built.encoder->forward(built.encoder->prepare(input));
+    Tensor logits;
+    try {
+      logits = built.encoder->forward(built.encoder->prepare(input));
+    } catch (const Error& error) {  // a sequence beyond what the encoding reaches
+      bad_line(line, error.what());
+    }
     if (arguments.logits) {
       const std::vector<float> values = logits.to_host<float>();
       fmt::print("{{\"logits\": [");

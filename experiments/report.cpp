@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "core/config_toml.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "experiments/run_folder.h"
@@ -38,53 +39,101 @@ void find_runs(const fs::path& folder, int depth, std::vector<std::string>& runs
   for (const fs::path& each : below) find_runs(each, depth - 1, runs);
 }
 
-bool is_encoding_key(const std::string& key) {
-  return key == "encoding" || key == "positions" || key == "encoding.type" || key == "positions.type";
+// Keys that change how a run is done or measured, not what it learns.
+bool is_incidental(const std::string& key) {
+  static const std::set<std::string> kKeys = {"name",           "device.capture",          "train.log_every",
+                                              "train.evaluate_every", "train.checkpoint_every"};
+  return kKeys.count(key) > 0 || key.starts_with("evaluate.");
 }
 
-// Sweep keys, other than the seed, that take more than one value among these runs.
-std::vector<std::string> differing_keys(const std::vector<Summary>& summaries) {
-  std::map<std::string, std::set<std::string>> values;
-  std::vector<std::string> order;
-  for (const Summary& summary : summaries) {
-    for (const auto& [key, value] : summary.axes) {
-      if (values.find(key) == values.end()) order.push_back(key);
-      values[key].insert(value);
+void flatten(const ConfigTable& table, const std::string& prefix,
+             std::vector<std::pair<std::string, std::string>>& settings) {
+  for (const auto& [name, value] : table.entries()) {
+    const std::string key = prefix + name;
+    if (value.is_table()) {
+      flatten(value.as_table(), key + ".", settings);
+    } else if (!is_incidental(key)) {
+      settings.emplace_back(key, value.is_string() ? value.as_string() : value.to_toml());
     }
   }
-  // A key that some runs lack differs, too.
-  for (auto& [key, seen] : values) {
-    for (const Summary& summary : summaries) {
-      const bool has = std::any_of(summary.axes.begin(), summary.axes.end(),
-                                   [&, &key = key](const auto& axis) { return axis.first == key; });
-      if (!has) seen.insert("");
-    }
-  }
-  std::vector<std::string> result;
-  for (const std::string& key : order)
-    if (values[key].size() > 1) result.push_back(key);
-  return result;
 }
 
-std::string axis_value(const Summary& summary, const std::string& key) {
-  for (const auto& [name, value] : summary.axes)
-    if (name == key) return value;
+// The section whose `type` decides which options there are: "encoding" of "encoding.base"; "" for other keys.
+std::string typed_section(const std::string& key) {
+  for (const char* section : {"task", "encoding", "positions"})
+    if (key.starts_with(std::string(section) + ".") && key != std::string(section) + ".type") return section;
   return "";
 }
 
-std::string group_label(const Item& item, const std::vector<std::string>& differing, bool full) {
+// "encoding.type" is called "encoding".
+std::string short_name(const std::string& key) {
+  return key.ends_with(".type") ? key.substr(0, key.size() - 5) : key;
+}
+
+// Keys that take more than one value among these runs, each with the kinds (encoding types, for an encoding's option)
+// among which it does. An option that only some types have is no difference: the type is.
+using Differing = std::vector<std::pair<std::string, std::set<std::string>>>;
+Differing differing_keys(const std::vector<const Summary*>& summaries) {
+  struct Kind {
+    std::set<std::string> values;
+    size_t runs = 0;
+  };
+  std::map<std::string, std::map<std::string, Kind>> keys;
+  std::map<std::string, std::map<std::string, size_t>> sizes;  // by section and kind
+  std::vector<std::string> order;
+  for (const Summary* summary : summaries) {
+    std::map<std::string, std::string> kinds = {{"", ""}};
+    for (const char* section : {"task", "encoding", "positions"})
+      kinds[section] = value_of(*summary, std::string(section) + ".type");
+    for (const auto& [section, kind] : kinds) ++sizes[section][kind];
+    for (const auto& [key, value] : summary->settings) {
+      if (keys.find(key) == keys.end()) order.push_back(key);
+      Kind& kind = keys[key][kinds[typed_section(key)]];
+      kind.values.insert(value);
+      ++kind.runs;
+    }
+  }
+  Differing result;
+  for (const std::string& key : order) {
+    std::set<std::string> where;
+    for (const auto& [name, kind] : keys[key])
+      if (kind.values.size() > 1 || kind.runs < sizes[typed_section(key)][name]) where.insert(name);
+    if (!where.empty()) result.emplace_back(key, where);
+  }
+  return result;
+}
+
+std::string group_label(const Item& item, const Differing& differing) {
   const Summary& summary = *item.summary;
   std::string label = summary.encoding_label;
-  for (const std::string& key : differing) {
-    if (key == "seed" || key == "task" || key == "task.type") continue;
-    if (is_encoding_key(key) && !full) continue;
-    const std::string value = axis_value(summary, key);
+  for (const auto& [key, kinds] : differing) {
+    if (key == "seed" || key == "encoding.type" || key == "positions.type") continue;
+    const std::string section = typed_section(key);
+    if (!section.empty() && kinds.count(value_of(summary, section + ".type")) == 0) continue;
+    const std::string value = value_of(summary, key);
     if (value.empty()) continue;
-    const size_t dot = key.find_last_of('.');
-    label += fmt::format(", {} {}", dot == std::string::npos ? key : key.substr(dot + 1), value);
+    const std::string name = short_name(key);
+    const size_t dot = name.find_last_of('.');
+    label += fmt::format(", {} {}", dot == std::string::npos ? name : name.substr(dot + 1), value);
   }
   if (!item.evaluation->label.empty()) label += fmt::format(" ({})", item.evaluation->label);
   return label;
+}
+
+// The settings of config.toml; of a run whose config cannot be read, what its summary knows.
+void read_settings(Summary& summary) {
+  try {
+    flatten(parse_toml_file(summary.folder + "/config.toml"), "", summary.settings);
+  } catch (const Error&) {
+    summary.settings.clear();
+  }
+  if (!value_of(summary, "encoding.type").empty()) return;
+  summary.settings = {{"seed", std::to_string(summary.seed)},
+                      {"task.type", summary.task},
+                      {"encoding.type", summary.encoding},
+                      {"positions.type", summary.positions}};
+  for (const auto& axis : summary.axes)
+    if (axis.first.find('.') != std::string::npos) summary.settings.push_back(axis);
 }
 
 Verdict judge(const ReportPanel& panel, const ReportGroup& group) {
@@ -155,6 +204,17 @@ const char* name_of(Verdict verdict) {
   return "";
 }
 
+bool ReportPanel::repeated() const {
+  return std::any_of(groups.begin(), groups.end(), [](const ReportGroup& group) { return group.in_range.n > 1; });
+}
+
+std::string value_of(const Summary& summary, const std::string& key) {
+  for (const auto& [name, value] : summary.settings)
+    if (name == key) return value;
+  if (!key.ends_with(".type")) return value_of(summary, key + ".type");
+  return "";
+}
+
 Spread spread_of(const std::vector<double>& values, const std::vector<double>& errors) {
   Spread spread;
   spread.n = int64_t(values.size());
@@ -185,6 +245,7 @@ Report gather_report(const std::vector<std::string>& folders) {
   }
   std::sort(runs.begin(), runs.end());
   runs.erase(std::unique(runs.begin(), runs.end()), runs.end());
+  std::map<std::string, std::string> seen;  // identity, folder
   for (const std::string& run : runs) {
     if (!file_exists(run + "/summary.json")) {
       const RunStatus status = read_status(run);
@@ -192,7 +253,14 @@ Report gather_report(const std::vector<std::string>& folders) {
       continue;
     }
     try {
-      report.summaries.push_back(read_summary(run));
+      Summary summary = read_summary(run);
+      const auto same = seen.emplace(summary.identity, run);
+      if (!same.second) {
+        report.unfinished.push_back({run, "counted once", "the same run as " + same.first->second});
+        continue;
+      }
+      read_settings(summary);
+      report.summaries.push_back(std::move(summary));
     } catch (const Error& error) {
       report.unfinished.push_back({run, "damaged", error.what()});
     }
@@ -205,15 +273,21 @@ Report gather_report(const std::vector<std::string>& folders) {
   std::set<std::string> studies;
   for (const Summary& summary : report.summaries) studies.insert(summary.study);
   for (const std::string& study : studies) report.title += (report.title.empty() ? "" : ", ") + study;
-  report.differing = differing_keys(report.summaries);
+  std::vector<const Summary*> all;
+  for (const Summary& summary : report.summaries) all.push_back(&summary);
+  const Differing everywhere = differing_keys(all);
+  for (const auto& [key, kinds] : everywhere) report.differing.push_back(short_name(key));
 
-  // A panel: same task and training range, and the same kind of evaluation window.
-  using PanelKey = std::tuple<std::string, int64_t, int64_t, bool>;
+  // A panel: same task with the same options, same training range, and the same kind of evaluation window.
+  using PanelKey = std::tuple<std::string, int64_t, int64_t, bool, std::string>;
   std::map<PanelKey, std::vector<Item>> panels;
   for (const Summary& summary : report.summaries) {
+    std::string options;
+    for (const auto& [key, value] : summary.settings)
+      if (typed_section(key) == "task") options += key + "=" + value + "\n";
     for (const StoredEvaluation& evaluation : summary.evaluations) {
       for (const LengthScore& window : evaluation.scores.in_range) {
-        panels[{summary.task, summary.train_min, summary.train_max, window.sliding}].push_back(
+        panels[{summary.task, summary.train_min, summary.train_max, window.sliding, options}].push_back(
             {&summary, &evaluation, window.sliding});
       }
     }
@@ -227,23 +301,23 @@ Report gather_report(const std::vector<std::string>& folders) {
     panel.sliding = std::get<3>(key);
     panel.train_min = first.train_min;
     panel.train_max = first.train_max;
-    panel.chance = first.chance;
-    panel.title = fmt::format("{}, trained on lengths {} to {}{}", panel.task, panel.train_min,
-                              panel.train_max, panel.sliding ? ", sliding window" : "");
-    // Runs that differ in nothing but the seed belong together. The short label leaves out the encoding's
-    // options; where that would join different encodings, the long one is used.
-    std::map<std::string, std::set<std::string>> long_labels;
-    for (const Item& item : items) {
-      long_labels[group_label(item, report.differing, false)].insert(
-          group_label(item, report.differing, true));
-    }
+    // The task's chance is a single prediction's; a whole sequence is next to never guessed.
+    panel.chance = panel.metric == "sequence_accuracy" ? 0 : first.chance;
+    panel.title = panel.task;
+    for (const auto& [option, kinds] : everywhere)
+      if (typed_section(option) == "task" && kinds.count(panel.task) > 0)
+        panel.title += fmt::format(", {} {}", option.substr(5), value_of(first, option));
+    panel.title += fmt::format(", trained on lengths {} to {}{}", panel.train_min, panel.train_max,
+                               panel.sliding ? ", sliding window" : "");
+    // Runs that differ in nothing but the seed belong together.
+    std::vector<const Summary*> here;
+    for (const Item& item : items) here.push_back(item.summary);
+    const Differing differing = differing_keys(here);
     std::vector<std::string> order;
     std::map<std::string, std::vector<Item>> groups;
     std::set<int64_t> lengths;
     for (const Item& item : items) {
-      const std::string brief = group_label(item, report.differing, false);
-      const std::string label =
-          long_labels[brief].size() > 1 ? group_label(item, report.differing, true) : brief;
+      const std::string label = group_label(item, differing);
       if (groups.find(label) == groups.end()) order.push_back(label);
       groups[label].push_back(item);
       for (const LengthScore& each : item.evaluation->scores.lengths)

@@ -1,7 +1,8 @@
 // Report: finished runs, gathered, grouped and averaged over seeds; printed as text, markdown, CSV or HTML.
 //
-// A group is a set of runs that differ in nothing but the seed: one curve, one row. Runs of one task and one
-// training range are compared with each other: one panel.
+// A group is a set of runs that differ in nothing but the seed: one curve, one row. Runs of one task (with the same
+// options) and one training range are compared with each other: one panel. What differs is read from each run's
+// config.toml, so that runs of several studies can be reported together.
 #pragma once
 
 #include <string>
@@ -34,7 +35,7 @@ enum class Verdict {
 const char* name_of(Verdict verdict);
 
 struct ReportGroup {
-  std::string label;                  // "rope randomized", with whatever else tells it apart
+  std::string label;                  // "rope randomized, base 500": with whatever tells it from the others
   std::string encoding;
   std::vector<const Summary*> runs;   // by seed
   Spread in_range, out_of_range;
@@ -53,6 +54,7 @@ struct ReportPanel {
   double chance = 0;
   std::vector<int64_t> lengths;       // all that occur, ascending
   std::vector<ReportGroup> groups;
+  bool repeated() const;              // some group has more than one run: spreads mean something
 };
 
 struct UnfinishedRun {
@@ -70,6 +72,8 @@ struct Report {
 // Every finished run in the given folders and in their folders, two levels deep. UsageError when a folder does not exist or
 // holds none. Damaged runs are listed as unfinished.
 Report gather_report(const std::vector<std::string>& folders);
+// Of the run's settings; "encoding" means "encoding.type"; "" when it has none.
+std::string value_of(const Summary& summary, const std::string& key);
 Spread spread_of(const std::vector<double>& values, const std::vector<double>& errors);
 
 std::string report_text(const Report& report, bool color, int64_t width);

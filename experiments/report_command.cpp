@@ -22,16 +22,16 @@ int report_command(const ReportArguments& arguments) {
     width = size.ws_col;
   const bool color = terminal && std::getenv("NO_COLOR") == nullptr;
   fmt::print("{}", arguments.markdown ? report_markdown(report) : report_text(report, color, width));
-  const auto write = [](const std::string& path, const std::string& content) {
+  const auto write = [](const char* what, const std::string& path, const std::string& content) {
     try {
       write_file_atomically(path, content);
     } catch (const Error& error) {
       throw UsageError(error.what());
     }
-    fmt::print("{}\n", std::filesystem::absolute(path).lexically_normal().string());
+    fmt::print("{}: {}\n", what, std::filesystem::absolute(path).lexically_normal().string());
   };
-  if (!arguments.csv.empty()) write(arguments.csv, report_csv(report));
-  if (!arguments.html.empty()) write(arguments.html, report_html(report));
+  if (!arguments.csv.empty()) write("numbers", arguments.csv, report_csv(report));
+  if (!arguments.html.empty()) write("page with pictures", arguments.html, report_html(report));
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -19,15 +20,17 @@ namespace longshot {
 namespace {
 
 constexpr const char* kStyle = R"css(
-:root{--ink:#1b1f24;--soft:#5a6370;--paper:#ffffff;--line:#d5dae0;--shade:#e8f0e4;--card:#f6f7f9}
-@media (prefers-color-scheme:dark){:root{--ink:#e8eaed;--soft:#a3abb6;--paper:#15181c;--line:#3a414a;--shade:#24301f;--card:#1d2127}}
+:root{--blue:#0072b2;--ink:#1b1f24;--soft:#5a6370;--paper:#ffffff;--line:#d5dae0;--shade:#e8f0e4;--card:#f6f7f9}
+@media (prefers-color-scheme:dark){:root{--blue:#2f8fd6;--ink:#e8eaed;--soft:#a3abb6;--paper:#15181c;--line:#3a414a;--shade:#24301f;--card:#1d2127}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1rem;max-width:64rem;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1.6rem;margin:.5rem 0}h2{font-size:1.25rem;margin:2.2rem 0 .3rem;border-top:1px solid var(--line);padding-top:1.2rem}
 h3{font-size:1rem;margin:1.4rem 0 .3rem}p{margin:.4rem 0}.soft{color:var(--soft)}
 .figure{display:grid;grid-template-columns:minmax(0,3fr) minmax(11rem,1fr);gap:1rem;align-items:center}
-@media (max-width:44rem){.figure{grid-template-columns:1fr}body{padding:.7rem}}
 .chart{width:100%;height:auto;display:block}.chart text{fill:var(--ink);font-size:11px}.chart .tick,.chart .note{fill:var(--soft)}
+.chart .note{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}
+@media (max-width:44rem){.figure{grid-template-columns:1fr;gap:.3rem}body{padding:.7rem}.chart text{font-size:14px}
+.legend{columns:2}.legend li{break-inside:avoid}th,td{padding:.25rem .4rem}}
 .chart .grid{stroke:var(--line);stroke-width:.6}.chart .axis{stroke:var(--soft)}.chart .reference{stroke:var(--soft);stroke-dasharray:5 4}
 .chart .shade{fill:var(--shade)}.chart .band{opacity:.16}
 .legend{list-style:none;padding:0;margin:0;font-size:.9rem}.legend li{display:flex;gap:.5rem;align-items:center;margin:.15rem 0}
@@ -35,13 +38,18 @@ h3{font-size:1rem;margin:1.4rem 0 .3rem}p{margin:.4rem 0}.soft{color:var(--soft)
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums;margin:.3rem 0}
 th,td{padding:.25rem .55rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th:first-child,td:first-child,td.text,th.text{text-align:left}th{color:var(--soft);font-weight:600}
+th:first-child,td:first-child{position:sticky;left:0;background:var(--paper);min-width:6rem;max-width:45vw;white-space:normal;overflow-wrap:break-word}
+.span{text-align:center;border-bottom:2px solid var(--line)}.first{border-left:3px solid var(--soft)!important}
+.findings{margin:.6rem 0;padding:0;list-style:none}.findings li{margin:.25rem 0}
+.settings{display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));gap:0 1rem;font-size:.85rem;margin:.4rem 0}
+.settings div{overflow-wrap:anywhere}
 td.wrap{white-space:normal;min-width:12rem;text-align:left;overflow-wrap:anywhere}
 .heat td{border:1px solid var(--paper);text-align:center;min-width:2.6rem}.heat td:first-child{text-align:left}
 .heat td,.chart .shade,.tag{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 .tag{border-radius:.6rem;padding:.05rem .5rem;border:1px solid var(--line)}
-.extrapolates{background:#009E73;color:#fff}.fails{background:#D55E00;color:#fff}.degrades{background:#E69F00;color:#000}
+.tag{white-space:nowrap}.extrapolates{background:#00735a;color:#fff}.fails{background:#b34700;color:#fff}.degrades{background:#E69F00;color:#000}
 details{margin:.6rem 0}summary{cursor:pointer}
-@media print{body{max-width:none;font-size:11px}h2{break-before:auto}.figure,table{break-inside:avoid}details>*{display:block}}
+@media print{body{max-width:none;font-size:11px}h2{break-before:auto}.figure,table{break-inside:avoid}details>*{display:block}details::details-content{content-visibility:visible;block-size:auto}.scroll{overflow:visible}th:first-child,td:first-child{position:static}}
 )css";
 
 std::string show(const ReportPanel& panel, double value) {
@@ -57,6 +65,12 @@ std::string show_spread(const ReportPanel& panel, const Spread& spread) {
 std::string metric_words(const ReportPanel& panel) {
   if (panel.metric == "loss") return "loss";
   return panel.metric == "sequence_accuracy" ? "whole sequences right" : "predictions right";
+}
+
+std::string metric_heading(const ReportPanel& panel) {
+  std::string words = metric_words(panel);
+  words[0] = char(std::toupper(static_cast<unsigned char>(words[0])));
+  return words + (panel.metric == "loss" ? "" : ", %,");
 }
 
 const char* verdict_class(Verdict verdict) {
@@ -130,6 +144,41 @@ std::string score_chart(const ReportPanel& panel, Styles& styles) {
   return figure(chart, legend);
 }
 
+// What came out, in words: the encodings under each verdict.
+std::string findings(const ReportPanel& panel) {
+  if (panel.metric == "loss" || panel.groups.empty()) return "";
+  static constexpr std::pair<Verdict, const char*> kWords[] = {
+      {Verdict::extrapolates, "learned the task and keep their score on longer sequences"},
+      {Verdict::degrades, "learned the task and lose more than 5 points by the longest"},
+      {Verdict::fails, "learned the task and have lost most of it by the longest"},
+      {Verdict::not_fitted, "did not reach 99 % on the training lengths: nothing is said about longer ones"}};
+  std::string out = "<ul class='findings'>";
+  bool any = false;
+  for (const auto& [verdict, words] : kWords) {
+    std::string names;
+    for (const ReportGroup& group : panel.groups)
+      if (group.verdict == verdict) names += (names.empty() ? "" : "; ") + escape_html(group.label);
+    if (names.empty()) continue;
+    any = true;
+    out += fmt::format("<li><span class='tag {}'>{}</span> <b>{}</b> <span class='soft'>&ndash; {}</span></li>",
+                       verdict_class(verdict), name_of(verdict), names, words);
+  }
+  return any ? out + "</ul>\n" : "";
+}
+
+std::string caption(const ReportPanel& panel) {
+  double largest = 0;
+  for (const ReportGroup& group : panel.groups)
+    for (const ReportPoint& point : group.points) largest = std::max(largest, point.spread.sampling_error);
+  std::string text = panel.repeated() ? "Line: mean over seeds; band: their standard deviation. " : "";
+  if (panel.metric != "loss") {
+    text += fmt::format("Sampling error of a point, from the finite number of test samples: at most {:.2f} points. ",
+                        100 * largest);
+    if (panel.chance > 0) text += fmt::format("Guessing gets {:.1f} %.", 100 * panel.chance);
+  }
+  return text.empty() ? "" : "<p class='soft'>" + text + "</p>\n";
+}
+
 std::string heat_map(const ReportPanel& panel) {
   double low = 0, high = 1;
   if (panel.metric == "loss") {
@@ -138,9 +187,18 @@ std::string heat_map(const ReportPanel& panel) {
       for (const ReportPoint& point : group.points)
         low = std::min(low, point.spread.mean), high = std::max(high, point.spread.mean);
   }
-  std::string out = "<div class='scroll'><table class='heat'><tr><th>length</th>";
-  for (const int64_t length : panel.lengths)
-    out += fmt::format("<th>{}{}</th>", length, length <= panel.train_max ? "*" : "");
+  const auto beyond = std::upper_bound(panel.lengths.begin(), panel.lengths.end(), panel.train_max);
+  const int64_t trained = beyond - panel.lengths.begin(), longer = panel.lengths.end() - beyond;
+  // A line between the lengths of training and the longer ones.
+  const auto edge = [&](int64_t length) {
+    return trained > 0 && longer > 0 && length == *beyond ? " class='first'" : "";
+  };
+  std::string out = "<div class='scroll'><table class='heat'><tr><th></th>";
+  if (trained > 0) out += fmt::format("<th class='span' colspan='{}'>{}</th>", trained, trained > 2 ? "trained" : "");
+  if (longer > 0)
+    out += fmt::format("<th class='span{}' colspan='{}'>longer than in training</th>", trained > 0 ? " first" : "", longer);
+  out += "</tr><tr><th>length</th>";
+  for (const int64_t length : panel.lengths) out += fmt::format("<th{}>{}</th>", edge(length), length);
   out += "</tr>";
   for (const ReportGroup& group : panel.groups) {
     out += "<tr><td>" + escape_html(group.label) + "</td>";
@@ -148,31 +206,37 @@ std::string heat_map(const ReportPanel& panel) {
       const auto found = std::find_if(group.points.begin(), group.points.end(),
                                       [&](const ReportPoint& point) { return point.length == length; });
       if (found == group.points.end()) {
-        out += "<td></td>";
+        out += fmt::format("<td{}></td>", edge(length));
         continue;
       }
       double share = (found->spread.mean - low) / std::max(high - low, 1e-12);
       if (panel.metric == "loss") share = 1 - share;
-      out += fmt::format("<td style='{}'>{}</td>", heat_style(share),
+      out += fmt::format("<td{} style='{}'>{}</td>", edge(length), heat_style(share),
                          panel.metric == "loss" ? fmt::format("{:.2f}", found->spread.mean)
                                                 : fmt::format("{:.0f}", 100 * found->spread.mean));
     }
     out += "</tr>";
   }
-  return out + "</table></div><p class='soft'>* a training length. Mean over seeds; brighter is better.</p>\n";
+  return out + "</table></div><p class='soft'>" +
+         std::string(panel.repeated() ? "Mean over seeds; brighter" : "Brighter") + " is better.</p>\n";
 }
 
 std::string score_table(const ReportPanel& panel) {
+  const bool repeated = panel.repeated(), verdicts = panel.metric != "loss";
   std::string out =
-      "<div class='scroll'><table><tr><th>encoding</th><th>in range</th><th>beyond</th><th>best seed beyond</th>"
-      "<th>sampling error</th><th>runs</th><th class='text'>verdict</th></tr>";
+      "<div class='scroll'><table><tr><th>encoding</th>" + std::string(verdicts ? "<th class='text'>verdict</th>" : "") +
+      "<th>in range</th><th>beyond</th>" + (repeated ? "<th>best seed beyond</th>" : "") +
+      (verdicts ? "<th>sampling error</th>" : "") + (repeated ? "<th>runs</th>" : "") + "</tr>";
   for (const ReportGroup& group : panel.groups) {
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-                       "<td class='text'><span class='tag {}'>{}</span></td></tr>",
-                       escape_html(group.label), show_spread(panel, group.in_range),
-                       show_spread(panel, group.out_of_range), show(panel, group.best_out_of_range),
-                       panel.metric == "loss" ? "&ndash;" : fmt::format("{:.2f}", 100 * group.out_of_range.sampling_error),
-                       group.in_range.n, verdict_class(group.verdict), name_of(group.verdict));
+    out += "<tr><td>" + escape_html(group.label) + "</td>";
+    if (verdicts)
+      out += fmt::format("<td class='text'><span class='tag {}'>{}</span></td>", verdict_class(group.verdict),
+                         name_of(group.verdict));
+    out += "<td>" + show_spread(panel, group.in_range) + "</td><td>" + show_spread(panel, group.out_of_range) + "</td>";
+    if (repeated) out += "<td>" + show(panel, group.best_out_of_range) + "</td>";
+    if (verdicts) out += fmt::format("<td>{:.2f}</td>", 100 * group.out_of_range.sampling_error);
+    if (repeated) out += fmt::format("<td>{}</td>", group.in_range.n);
+    out += "</tr>";
   }
   return out + "</table></div>\n";
 }
@@ -205,6 +269,7 @@ std::pair<std::vector<double>, std::vector<double>> training_curve(const std::st
 std::string training_chart(const ReportPanel& panel, Styles& styles, size_t points) {
   LineChart chart;
   chart.title = panel.title + ": training loss";
+  chart.thin = true;
   chart.x_label = "training step";
   chart.y_label = "training loss";
   double low = INFINITY, high = 0;
@@ -227,10 +292,9 @@ std::string training_chart(const ReportPanel& panel, Styles& styles, size_t poin
   return figure(chart, legend);
 }
 
-std::string runs_table(const Report& report, const ReportPanel& panel) {
+std::string runs_table(const ReportPanel& panel) {
   std::string out = "<div class='scroll'><table><tr><th>encoding</th><th>seed</th><th>in range</th><th>beyond</th>"
                     "<th>parameters</th><th>training</th><th>steps/s</th><th class='text'>run folder</th></tr>";
-  (void)report;
   for (const ReportGroup& group : panel.groups) {
     for (const Summary* run : group.runs) {
       const StoredEvaluation& evaluation = run->evaluations.front();
@@ -246,6 +310,37 @@ std::string runs_table(const Report& report, const ReportPanel& panel) {
   return out + "</table></div>\n";
 }
 
+// What differs between the runs, and, folded away, what they share.
+std::string settings(const Report& report) {
+  std::string out;
+  for (const std::string& key : report.differing) {
+    std::vector<std::string> values;
+    for (const Summary& summary : report.summaries) {
+      const std::string value = value_of(summary, key);
+      if (!value.empty() && std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+    }
+    std::string list;
+    constexpr size_t kMost = 12;
+    for (size_t i = 0; i < values.size() && i < kMost; ++i) list += (i == 0 ? "" : ", ") + escape_html(values[i]);
+    if (values.size() > kMost) list += fmt::format(" and {} more", values.size() - kMost);
+    out += fmt::format("<li><b>{}</b>: {}</li>", escape_html(key), list);
+  }
+  if (!out.empty()) out = "<p>The runs differ in</p><ul>" + out + "</ul>\n";
+  if (report.summaries.empty()) return out;
+  std::string shared;
+  for (const auto& [key, value] : report.summaries.front().settings) {
+    const bool same = std::all_of(report.summaries.begin(), report.summaries.end(), [&, &key = key, &value = value](const Summary& summary) {
+      for (const auto& [name, other] : summary.settings)
+        if (name == key) return other == value;
+      return false;
+    });
+    if (same) shared += fmt::format("<div><span class='soft'>{}</span> {}</div>", escape_html(key),
+                                    value.empty() ? "&ndash;" : escape_html(value));
+  }
+  if (shared.empty()) return out;
+  return out + "<details><summary>What all runs share</summary><div class='settings'>" + shared + "</div></details>\n";
+}
+
 }  // namespace
 
 std::string report_html(const Report& report) {
@@ -254,34 +349,27 @@ std::string report_html(const Report& report) {
                     "<meta name='color-scheme' content='light dark'><title>" +
                     escape_html(report.title) + " - Longshot</title><style>" + kStyle + "</style></head><body>\n";
   out += "<h1>" + escape_html(report.title) + "</h1>\n";
-  out += fmt::format("<p class='soft'>{} finished run(s). Models were trained on short sequences and then shown longer "
+  out += fmt::format("<p class='soft'>{} finished {}. Models were trained on short sequences and then shown longer "
                      "ones; what differs is how they are told the order of their tokens.</p>\n",
-                     report.summaries.size());
-  std::string differing;
-  for (const std::string& key : report.differing) differing += (differing.empty() ? "" : ", ") + key;
-  if (!differing.empty()) out += "<p>The runs differ in: <b>" + escape_html(differing) + "</b>.</p>\n";
-
+                     report.summaries.size(), report.summaries.size() == 1 ? "run" : "runs");
+  out += settings(report);
   Styles styles;
   const size_t points = report.summaries.size() > 100 ? 40 : 100;
   for (const ReportPanel& panel : report.panels) {
     out += "<h2>" + escape_html(panel.title) + "</h2>\n";
-    out += score_chart(panel, styles);
-    if (panel.metric != "loss") {
-      out += fmt::format("<p class='soft'>Bands: standard deviation over seeds. Chance is {:.1f} %. \"Not fitted\": "
-                         "below 99 % in range, so nothing is said about longer lengths.</p>\n", 100 * panel.chance);
-    }
+    out += findings(panel) + score_chart(panel, styles) + caption(panel);
     out += score_table(panel);
-    out += "<h3>" + metric_words(panel) + " by length</h3>\n" + heat_map(panel);
+    out += "<h3>" + metric_heading(panel) + " by length</h3>\n" + heat_map(panel);
     const std::string curves = training_chart(panel, styles, points);
     if (!curves.empty()) out += "<h3>Training</h3>\n" + curves;
-    out += "<details><summary>Each run</summary>" + runs_table(report, panel) + "</details>\n";
+    out += "<details><summary>Each run</summary>" + runs_table(panel) + "</details>\n";
   }
   if (!report.unfinished.empty()) {
-    out += "<h2>Not finished</h2><div class='scroll'><table><tr><th>run folder</th><th class='text'>state</th>"
-           "<th class='text'>message</th></tr>";
+    out += "<h2>Not in the tables</h2><div class='scroll'><table><tr><th>state</th><th class='text'>message</th>"
+           "<th class='text'>run folder</th></tr>";
     for (const UnfinishedRun& run : report.unfinished)
-      out += "<tr><td>" + escape_html(run.folder) + "</td><td class='text'>" + escape_html(run.state) +
-             "</td><td class='wrap'>" + escape_html(run.message) + "</td></tr>";
+      out += "<tr><td>" + escape_html(run.state) + "</td><td class='wrap'>" + escape_html(run.message) +
+             "</td><td class='wrap'>" + escape_html(run.folder) + "</td></tr>";
     out += "</table></div>";
   }
   out += "<p class='soft'>in range: lengths drawn as in training. beyond: mean over the longer lengths. &plusmn;: standard "

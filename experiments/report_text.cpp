@@ -1,6 +1,7 @@
 // Reports for the terminal, for markdown pages and for other programs (CSV).
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "core/error.h"
 #include "experiments/report.h"
@@ -48,16 +49,19 @@ struct Table {
 Table table_of(const ReportPanel& panel, size_t most_lengths) {
   const std::vector<int64_t> lengths = choose_lengths(panel.lengths, most_lengths);
   Table table;
-  table.header = {"encoding", "in range", "beyond", "best"};
+  const bool repeated = panel.repeated();
+  table.header = {"encoding", "in range", "beyond"};
+  if (repeated) table.header.push_back("best");
   for (const int64_t length : lengths) table.header.push_back(fmt::format("n={}", length));
-  table.header.insert(table.header.end(), {"runs", "verdict"});
+  if (repeated) table.header.push_back("runs");
+  if (panel.metric != "loss") table.header.push_back("verdict");
   for (const ReportGroup& group : panel.groups) {
     std::vector<std::string> row = {group.label, show_spread(panel, group.in_range),
-                                    show_spread(panel, group.out_of_range),
-                                    show(panel, group.best_out_of_range)};
+                                    show_spread(panel, group.out_of_range)};
+    if (repeated) row.push_back(show(panel, group.best_out_of_range));
     for (const int64_t length : lengths) row.push_back(show(panel, at_length(group, length)));
-    row.push_back(std::to_string(group.in_range.n));
-    row.push_back(name_of(group.verdict));
+    if (repeated) row.push_back(std::to_string(group.in_range.n));
+    if (panel.metric != "loss") row.push_back(name_of(group.verdict));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -77,9 +81,44 @@ double largest_error(const ReportPanel& panel) {
   return largest;
 }
 
-constexpr const char* kLegend =
-    "in range: lengths drawn as in training; beyond: mean over the longer lengths; +- is the standard deviation over "
-    "seeds; best: the best seed beyond. A failure is claimed only where in range reaches 99 %.";
+// What the columns mean: only of columns that are there.
+std::string legend(const Report& report) {
+  std::string text = "in range: lengths drawn as in training. beyond: mean over the longer lengths.";
+  const auto any = [&](auto predicate) {
+    return std::any_of(report.panels.begin(), report.panels.end(), predicate);
+  };
+  if (any([](const ReportPanel& panel) { return panel.repeated(); }))
+    text += " +-: standard deviation over seeds. best: the best seed beyond.";
+  if (any([](const ReportPanel& panel) { return panel.metric != "loss"; }))
+    text += " A verdict is given only where in range reaches 99 %: below that, a model has not learned the task.";
+  return text;
+}
+
+// Words into lines of at most `width`.
+std::string wrapped(const std::string& text, size_t width) {
+  std::string out, line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      out += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return out + line + "\n";
+}
+
+// Letters, not bytes: what a column of the terminal holds.
+size_t letters(const std::string& text) {
+  return size_t(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// A bar would end the cell.
+std::string markdown_cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
 
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
@@ -102,9 +141,9 @@ std::string report_text(const Report& report, bool color, int64_t width) {
     for (size_t most = std::max<size_t>(2, panel.lengths.size()); most >= 2; --most) {
       table = table_of(panel, most);
       widths.assign(table.header.size(), 0);
-      for (size_t c = 0; c < table.header.size(); ++c) widths[c] = table.header[c].size();
+      for (size_t c = 0; c < table.header.size(); ++c) widths[c] = letters(table.header[c]);
       for (const auto& row : table.rows)
-        for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+        for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], letters(row[c]));
       size_t total = 0;
       for (const size_t each : widths) total += each + 2;
       if (int64_t(total) <= width) break;
@@ -113,9 +152,9 @@ std::string report_text(const Report& report, bool color, int64_t width) {
     const auto line = [&](const std::vector<std::string>& cells) {
       std::string text;
       for (size_t c = 0; c < cells.size(); ++c) {
-        const bool left = c == 0 || c + 1 == cells.size();
-        text += left ? fmt::format("{:<{}}", cells[c], widths[c]) : fmt::format("{:>{}}", cells[c], widths[c]);
-        text += "  ";
+        const bool left = c == 0 || (c + 1 == cells.size() && panel.metric != "loss");
+        const std::string space(widths[c] - letters(cells[c]), ' ');
+        text += (left ? cells[c] + space : space + cells[c]) + "  ";
       }
       while (!text.empty() && text.back() == ' ') text.pop_back();
       return text + "\n";
@@ -131,10 +170,10 @@ std::string report_text(const Report& report, bool color, int64_t width) {
       out += text;
     }
     if (panel.metric != "loss")
-      out += fmt::format("sampling error of a number at one length: at most {:.1f} points\n", 100 * largest_error(panel));
+      out += fmt::format("sampling error (from the finite number of test samples) of one number: at most {:.2f} points\n", 100 * largest_error(panel));
     out += "\n";
   }
-  out += std::string(kLegend) + "\n";
+  out += wrapped(legend(report), size_t(std::clamp<int64_t>(width, 40, 110)));
   for (const UnfinishedRun& run : report.unfinished)
     out += fmt::format("not in the tables: {} ({}{})\n", run.folder, run.state,
                        run.message.empty() ? "" : ": " + run.message);
@@ -148,24 +187,24 @@ std::string report_markdown(const Report& report) {
     out += fmt::format("**{}**\n\n", heading(panel));
     const auto line = [](const std::vector<std::string>& cells) {
       std::string text = "|";
-      for (const std::string& cell : cells) text += " " + cell + " |";
+      for (const std::string& cell : cells) text += " " + markdown_cell(cell) + " |";
       return text + "\n";
     };
     out += line(table.header);
     out += "|";
     for (size_t c = 0; c < table.header.size(); ++c)
-      out += c == 0 || c + 1 == table.header.size() ? " --- |" : " ---: |";
+      out += c == 0 || table.header[c] == "verdict" ? " --- |" : " ---: |";
     out += "\n";
     for (const auto& row : table.rows) out += line(row);
     out += "\n";
   }
-  return out + std::string(kLegend) + "\n";
+  return out + legend(report) + "\n";
 }
 
 std::string report_csv(const Report& report) {
   std::vector<std::string> keys;
   for (const std::string& key : report.differing)
-    if (key != "seed") keys.push_back(key);
+    if (key != "seed" && key != "task" && key != "encoding" && key != "positions") keys.push_back(key);
   std::string out = "study,cell,task,encoding,positions,label,seed";
   for (const std::string& key : keys) out += "," + csv_field(key);
   out += ",evaluation,window,length,train_min,train_max,samples,loss,accuracy,accuracy_error,sequence_accuracy,"
@@ -175,10 +214,7 @@ std::string report_csv(const Report& report) {
                                      csv_field(summary.cell), summary.task, summary.encoding,
                                      summary.positions, csv_field(summary.encoding_label), summary.seed);
     for (const std::string& key : keys) {
-      std::string value;
-      for (const auto& [name, text] : summary.axes)
-        if (name == key) value = text;
-      prefix += "," + csv_field(value);
+      prefix += "," + csv_field(value_of(summary, key));
     }
     for (const StoredEvaluation& evaluation : summary.evaluations) {
       const auto line = [&](const LengthScore& each) {

@@ -29,7 +29,7 @@ void log_parameters(const Encoder& encoder) {
     for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
     return text.empty() ? std::string("none") : text;
   };
-  log::info("{} parameters", encoder.parameters().parameter_count());
+  log::note("{} parameters", encoder.parameters().parameter_count());
   log::debug("with weight decay: {}", list(encoder.parameters().names(true)));
   log::debug("without: {}", list(encoder.parameters().names(false)));
 }
@@ -38,9 +38,10 @@ const char* metric_name(const TaskSpec& spec) {
   return spec.bytes ? "loss" : spec.exact_match ? "sequence_accuracy" : "accuracy";
 }
 
-int train_and_evaluate(const CellRun& run, bool show_progress) {
+int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
   const RunConfig& config = run.config;
   BuiltModel built = build_model(config);
+  log::note("threads {}", threads());
   log_parameters(*built.encoder);
 
   TrainerOptions options;
@@ -49,15 +50,16 @@ int train_and_evaluate(const CellRun& run, bool show_progress) {
   options.seed = uint64_t(config.seed);
   options.folder = run.folder;
   options.identity = run.identity;
-  options.show_progress = show_progress;
+  options.show_progress = display.progress;
+  options.label = display.label;
   Trainer trainer(*built.encoder, *built.task, options);
   const TrainResult trained = trainer.run();
   if (trained.outcome == Outcome::interrupted) {
-    log::warn("{}; run again to go on", trained.message);
+    log::note("{}", trained.message);
     return kExitStopped;
   }
   if (trained.outcome == Outcome::diverged) {
-    log::error("{}", trained.message);
+    log::note("{}", trained.message);
     return kExitDiverged;
   }
 
@@ -68,7 +70,7 @@ int train_and_evaluate(const CellRun& run, bool show_progress) {
   evaluation.scores = evaluator.all(Split::test, lengths.low(), lengths.high());
   evaluation.seconds = now_seconds() - begin;
   if (evaluation.scores.stopped) {
-    log::warn("stopped by a signal while evaluating; run again to finish");
+    log::note("stopped by a signal while evaluating");
     return kExitStopped;
   }
 
@@ -110,7 +112,7 @@ int train_and_evaluate(const CellRun& run, bool show_progress) {
   write_summary(run.folder, summary);
   const Score* inside = in_range(summary.evaluations.front(),
                                  summary.evaluations.front().scores.in_range.front().sliding);
-  log::info("in range: loss {:.4g}, accuracy {:.2f} %", inside->loss, 100 * inside->accuracy);
+  log::note("in range: loss {:.4g}, accuracy {:.2f} %", inside->loss, 100 * inside->accuracy);
   return kExitDone;
 }
 
@@ -137,7 +139,7 @@ BuiltModel build_model(const RunConfig& config, bool log_choice) {
   }
   std::string reason;
   built.backend = make_backend(config.device.type, &reason, config.device.tf32);
-  if (log_choice) log::info("device {}: {}", built.backend->name(), reason);
+  if (log_choice) log::note("device {}: {}", built.backend->name(), reason);
   built.context = std::make_unique<Context>(*built.backend);
   built.encoder = std::make_unique<Encoder>(*built.context, config.model, config.encoding.with_type(),
                                             config.positions.with_type(),
@@ -153,7 +155,7 @@ std::string encoding_label(const RunConfig& config) {
 
 void write_cell(const CellRun& run) {
   make_folder(run.folder);
-  write_file_atomically(run.folder + "/config.toml", to_toml(run.config));
+  write_file_atomically(run.folder + "/config.toml", to_toml(run.config) + "\n");
   nlohmann::ordered_json axes = nlohmann::ordered_json::array();
   for (const auto& [key, value] : run.axes) axes.push_back({key, value});
   const nlohmann::ordered_json json = {
@@ -179,36 +181,60 @@ CellRun read_cell(const std::string& folder) {
   return run;
 }
 
-int run_cell(const CellRun& run, bool show_progress) {
-  FolderLock lock(run.folder);
-  if (!lock.held()) {
-    log::error("{}: another process is working on this run", run.folder);
-    return kExitFailed;
+bool can_resume(const CellRun& run) {
+  const std::string path = run.folder + "/training_state.safetensors";
+  if (!file_exists(path)) return true;  // from the beginning
+  try {
+    BuiltModel built = build_model(run.config, false);
+    Optimizer optimizer(built.encoder->parameters(), run.config.train);
+    const TrainingProgress progress =
+        load_training_state(path, *built.encoder, optimizer, run.identity);
+    std::error_code error;
+    const std::pair<const char*, int64_t> files[] = {{"/metrics.jsonl", progress.metrics_bytes},
+                                                     {"/timing.jsonl", progress.timing_bytes}};
+    for (const auto& [name, bytes] : files) {
+      const auto size = std::filesystem::file_size(run.folder + name, error);
+      if (bytes > 0 && (error || int64_t(size) < bytes))
+        throw Error(fmt::format("{}{} is shorter than the checkpoint says", run.folder, name));
+    }
+    return true;
+  } catch (const std::exception& error) {
+    log::warn("{}: starts over, its checkpoint is of no use: {}", run.cell, error.what());
+    return false;
   }
+}
+
+int run_cell(const CellRun& run, const CellDisplay& display) {
+  FolderLock lock(run.folder);
+  if (!lock.held()) return kExitBusy;
   log::FileSink file(run.folder + "/log.txt");
   RunStatus status;
   status.identity = run.identity;
   status.process = getpid();
   status.started = time_now();
-  status.state = RunState::running;
-  write_status(run.folder, status);
   const auto finish = [&](RunState state, int code, const std::string& message) {
     status.state = state;
     status.exit_code = code;
     status.message = message;
-    write_status(run.folder, status);
+    try {
+      write_status(run.folder, status);
+    } catch (const Error& error) {  // a full disk: the reason is on its way already
+      log::error("{}", error.what());
+    }
     return code;
   };
   try {
-    const int code = train_and_evaluate(run, show_progress);
+    status.state = RunState::running;
+    write_status(run.folder, status);
+    const int code = train_and_evaluate(run, display);
     if (code == kExitStopped) return finish(RunState::interrupted, code, "stopped by a signal");
     if (code == kExitDiverged) return finish(RunState::diverged, code, "the loss was not finite");
     return finish(RunState::finished, code, "");
   } catch (const UsageError& error) {
-    log::error("{}", error.what());
+    log::note("{}", error.what());
     return finish(RunState::failed, kExitUsage, error.what());
   } catch (const std::exception& error) {
-    log::error("{}", error.what());
+    log::note("{}", error.what());
     return finish(RunState::failed, kExitFailed, error.what());
   }
 }

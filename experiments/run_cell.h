@@ -17,6 +17,8 @@ namespace longshot {
 
 // Exit codes of the program.
 constexpr int kExitDone = 0, kExitFailed = 1, kExitUsage = 2, kExitDiverged = 3, kExitStopped = 75;
+// Never the program's own: a cell that another process works on tells its sweep so.
+constexpr int kExitBusy = 4;
 
 // A task and a model on a device, as a config describes them.
 struct BuiltModel {
@@ -39,7 +41,13 @@ struct CellRun {
 
 // Trains from where the folder's state is, evaluates, writes summary.json. Returns an exit code; failures are
 // logged and written to status.json. The caller has installed a SignalScope.
-int run_cell(const CellRun& run, bool show_progress);
+struct CellDisplay {
+  bool progress = true;  // a line that moves on a terminal, a line every few seconds elsewhere
+  std::string label;     // which cell this is, for those lines; "": the only one
+};
+int run_cell(const CellRun& run, const CellDisplay& display = {});
+// Whether the training state in the folder, if any, can be gone on from. Logs why not.
+bool can_resume(const CellRun& run);
 // Everything run_cell needs, in a folder: config.toml and cell.json. Sweeps hand cells to child processes so.
 void write_cell(const CellRun& run);
 CellRun read_cell(const std::string& folder);

@@ -1,14 +1,15 @@
 #include "experiments/run_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -21,6 +22,13 @@ constexpr std::pair<RunState, const char*> kNames[] = {
     {RunState::running, "running"},         {RunState::interrupted, "interrupted"},
     {RunState::finished, "finished"},       {RunState::failed, "failed"},
     {RunState::diverged, "diverged"}};
+
+struct flock whole_file() {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
 
 }  // namespace
 
@@ -59,7 +67,7 @@ RunStatus read_status(const std::string& folder) {
   } catch (const nlohmann::json::exception&) {
     return status;  // damaged: the run starts from its last checkpoint, which has its own checks
   }
-  if (status.state == RunState::running && FolderLock(folder).held())
+  if (status.state == RunState::running && !FolderLock::taken(folder))
     status.state = RunState::interrupted;
   return status;
 }
@@ -79,11 +87,41 @@ FolderLock::FolderLock(const std::string& folder) {
   descriptor_ = open((folder + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0)
     throw UsageError(fmt::format("cannot write in {}: {}", folder, std::strerror(errno)));
-  held_ = flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+  // A lock of the open file, not of the process: it can be asked about, and it ends with the process.
+  struct flock whole = whole_file();
+  held_ = fcntl(descriptor_, F_OFD_SETLK, &whole) == 0;
+}
+
+bool FolderLock::taken(const std::string& folder) {
+  const int descriptor = open((folder + "/.lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  struct flock whole = whole_file();
+  const bool asked = fcntl(descriptor, F_OFD_GETLK, &whole) == 0;
+  close(descriptor);
+  return asked && whole.l_type != F_UNLCK;
 }
 
 FolderLock::~FolderLock() {
   if (descriptor_ >= 0) close(descriptor_);  // releases the lock
+}
+
+void check_trained(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) throw UsageError(fmt::format("{}: no such folder", folder));
+  if (!file_exists(folder + "/config.toml")) {
+    std::vector<std::string> runs;
+    for (const auto& entry : fs::directory_iterator(folder, error))
+      if (file_exists(entry.path().string() + "/config.toml")) runs.push_back(entry.path().string());
+    std::sort(runs.begin(), runs.end());
+    std::string list;
+    for (size_t i = 0; i < runs.size() && i < 5; ++i) list += (list.empty() ? "" : ", ") + runs[i];
+    if (runs.size() > 5) list += ", ...";
+    throw UsageError(fmt::format("{}: not a run folder (it has no config.toml){}{}", folder,
+                                 list.empty() ? "" : "; it holds the runs ", list));
+  }
+  if (!file_exists(folder + "/checkpoint.safetensors"))
+    throw UsageError(fmt::format("{}: there is no checkpoint; the run has not got that far", folder));
 }
 
 void make_folder(const std::string& path) {

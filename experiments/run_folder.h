@@ -37,11 +37,16 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
   bool held() const { return held_; }  // false: another process has it
+  // Whether some process holds it, without taking it for a moment; needs no write access.
+  static bool taken(const std::string& folder);
 
  private:
   int descriptor_ = -1;
   bool held_ = false;
 };
+
+// A run folder with a checkpoint; UsageError saying what the folder is otherwise.
+void check_trained(const std::string& folder);
 
 // Makes the folder and everything above it; UsageError with the system's reason.
 void make_folder(const std::string& path);

@@ -193,7 +193,7 @@ Summary read_summary(const std::string& folder) {
       summary.evaluations.push_back(evaluation_from(Json::parse(read_file(file))));
     }
   } catch (const nlohmann::json::exception& error) {
-    throw UsageError(fmt::format("{}: not a readable result ({}); delete it and run the cell again", path,
+    throw UsageError(fmt::format("{}: not a readable result ({})", path,
                                  error.what()));
   }
   return summary;

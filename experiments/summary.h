@@ -26,6 +26,8 @@ struct Summary {
   std::string task, encoding, positions;
   std::string encoding_label;           // type with what tells it from its defaults: "rope", "rope randomized"
   std::vector<std::pair<std::string, std::string>> axes;  // sweep key and value, as text, seed included
+  // Not stored: every key of config.toml that can change the result, dotted, with its value as text.
+  std::vector<std::pair<std::string, std::string>> settings;
   int64_t seed = 0;
   std::string device, device_description;
   int64_t threads = 0;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "core/context.h"
 #include "core/cpu/cpu_backend.h"
@@ -26,6 +27,18 @@ std::string evaluation_text(const RunConfig& config) {
   table.erase("batch");
   table.erase("memory_mb");
   return table.to_toml();
+}
+
+// A finished cell's result can be read and answers what [evaluate] asks now.
+bool has_result(const std::string& folder, const RunConfig& config) {
+  if (!file_exists(folder + "/summary.json")) return false;
+  try {
+    read_summary(folder);
+    return evaluation_text(load_run(folder + "/config.toml")) == evaluation_text(config);
+  } catch (const Error& error) {
+    log::warn("{}; it is evaluated again", error.what());
+    return false;
+  }
 }
 
 double now_seconds() {
@@ -138,6 +151,7 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
   const std::vector<Cell> cells = expand_sweep(loaded, automatic_device());
   const std::unique_ptr<Backend> backend = make_cpu_backend();
   Context context(*backend);  // for building modules without parameters
+  std::set<std::string> devices;
   SweepPlan plan;
   plan.study = cells.front().config.name;
   plan.folder = (std::filesystem::path(arguments.out) / plan.study).string();
@@ -153,16 +167,17 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
         existing ? existing->string() : (std::filesystem::path(plan.folder) / cell.folder).string();
     planned.run.cell = std::filesystem::path(planned.run.folder).filename().string();
     planned.status = read_status(planned.run.folder);
-    if (planned.status.state == RunState::finished) {
-      const bool complete = file_exists(planned.run.folder + "/summary.json");
-      planned.evaluate_again =
-          !complete || evaluation_text(load_run(planned.run.folder + "/config.toml")) !=
-                           evaluation_text(cell.config);
-    }
+    if (planned.status.state == RunState::finished)
+      planned.evaluate_again = !has_result(planned.run.folder, cell.config);
     // Every mistake is found before the first cell trains; a finished one needs its data no more.
     if (planned.status.state != RunState::finished || planned.evaluate_again) {
       check_files(cell.config);
       check_run(cell.config, context);
+      if (devices.insert(cell.config.device.type).second) {
+        std::string reason;
+        const std::unique_ptr<Backend> device = make_backend(cell.config.device.type, &reason);
+        plan.device += fmt::format("{}{}: {}", plan.device.empty() ? "" : "; ", device->name(), reason);
+      }
     }
     plan.cells.push_back(std::move(planned));
   }

@@ -13,7 +13,7 @@ namespace longshot {
 struct PlannedCell {
   CellRun run;
   RunStatus status;
-  bool evaluate_again = false;  // finished, but [evaluate] has changed since
+  bool evaluate_again = false;  // finished, but [evaluate] has changed since, or the result is damaged
   bool needs_work(bool retry_failed) const;
 };
 
@@ -21,6 +21,7 @@ struct SweepPlan {
   std::string study;
   std::string folder;  // <out>/<study>
   std::vector<PlannedCell> cells;
+  std::string device;  // one sentence on what the cells run on; "" when there is nothing to do
 };
 
 SweepPlan plan_sweep(const RunArguments& arguments);

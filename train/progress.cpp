@@ -23,9 +23,10 @@ std::string format_duration(double seconds) {
   return fmt::format("{} h {:02} min", total / 3600, total / 60 % 60);
 }
 
-Progress::Progress(int64_t first_step, int64_t steps)
+Progress::Progress(int64_t first_step, int64_t steps, std::string label)
     : first_step_(first_step),
       steps_(steps),
+      label_(std::move(label)),
       terminal_(isatty(STDERR_FILENO) != 0),
       start_(Clock::now()),
       last_print_(start_) {}
@@ -47,8 +48,9 @@ void Progress::update(int64_t step, double loss) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double rate = elapsed > 0 ? double(step - first_step_) / elapsed : 0;
   const double left = rate > 0 ? double(steps_ - step) / rate : INFINITY;
-  const std::string text = fmt::format("step {}/{}  loss {:.4g}  {:.4g} steps/s  {} left", step, steps_,
-                                       loss, rate, format_duration(left));
+  const std::string text = fmt::format("{}{}step {}/{}  loss {:.4g}  {:.4g} steps/s  {} left", label_,
+                                       label_.empty() ? "" : ": ", step, steps_, loss, rate,
+                                       format_duration(left));
   if (!terminal_) {
     log::info(std::string_view(text));
     return;

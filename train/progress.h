@@ -11,7 +11,8 @@ namespace longshot {
 class Progress {
  public:
   // Steps already done count for the time left, not for the rate.
-  Progress(int64_t first_step, int64_t steps);
+  // `label` opens every line: which run this is. "": none.
+  Progress(int64_t first_step, int64_t steps, std::string label = "");
   ~Progress();  // ends the terminal line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -22,6 +23,7 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   int64_t first_step_, steps_;
+  std::string label_;
   bool terminal_;
   bool line_open_ = false;
   Clock::time_point start_, last_print_;

@@ -182,7 +182,8 @@ void Trainer::evaluate(int64_t step) {
                               .add_raw("in_range", score_json(score))
                               .text());
   }
-  log::info("step {}: in range loss {:.4g}, accuracy {:.2f} %", step, score.loss, 100 * score.accuracy);
+  log::info("{}{}step {}: in range loss {:.4g}, accuracy {:.2f} %", options_.label,
+            options_.label.empty() ? "" : ": ", step, score.loss, 100 * score.accuracy);
   const bool improved = std::isfinite(score.loss) &&
                         (progress_.best_step < 0 ||
                          score.loss < progress_.best_loss - options_.train.min_delta);
@@ -262,7 +263,7 @@ TrainResult Trainer::run() {
     prefetcher = std::make_unique<Prefetcher>(task_, plan);
   }
 
-  Progress bar(progress_.step, train.steps);
+  Progress bar(progress_.step, train.steps, options_.label);
   double started = now_seconds();
   int64_t timed_step = progress_.step, timed_tokens = progress_.tokens;
   double timed_from = started;

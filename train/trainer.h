@@ -29,6 +29,7 @@ struct TrainerOptions {
   std::string folder;    // exists; "" writes no files (benchmarks, tests)
   std::string identity;  // names the run in its training state
   bool show_progress = true;
+  std::string label;     // opens progress lines and messages: which cell of a sweep this is
 };
 
 struct TrainResult {

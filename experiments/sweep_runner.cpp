@@ -1,0 +1,286 @@
+#include "experiments/sweep_runner.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "core/files.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "train/progress.h"
+#include "train/signals.h"
+
+extern char** environ;
+
+namespace longshot {
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string scores_in_words(const std::string& folder) {
+  const Summary summary = read_summary(folder);
+  const StoredEvaluation& evaluation = summary.evaluations.front();
+  if (evaluation.scores.in_range.empty()) return "done";
+  const LengthScore& inside = evaluation.scores.in_range.front();
+  const double outside = out_of_range(summary, evaluation, inside.sliding);
+  const auto show = [&](double value) {
+    return summary.metric == "loss" ? fmt::format("loss {:.3f}", value)
+                                    : fmt::format("{:.1f} %", 100 * value);
+  };
+  std::string text = "in range " + show(metric_of(summary, inside.score));
+  if (std::isfinite(outside)) text += ", beyond " + show(outside);
+  return text;
+}
+
+std::string describe(int code, const std::string& folder, const std::string& error) {
+  if (code == kExitStopped) return "stopped";
+  if (!error.empty()) return "failed: " + error;
+  try {
+    if (code == kExitDone) return scores_in_words(folder);
+    const RunStatus status = read_status(folder);
+    const char* what = code == kExitDiverged ? "diverged" : "failed";
+    return status.message.empty() ? fmt::format("{} (exit code {})", what, code)
+                                  : fmt::format("{}: {}", what, status.message);
+  } catch (const Error& unreadable) {
+    return unreadable.what();
+  }
+}
+
+// A child's log goes to its log.txt; its standard error is not mixed with the others'. It is in a process group of
+// its own: Ctrl-C reaches this process alone, which passes it on once.
+pid_t start_child(const std::string& folder) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string threads_text = std::to_string(threads());
+  std::vector<std::string> words = {program, "cell", folder, "--threads", threads_text};
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  pid_t pid = 0;
+  const int error =
+      posix_spawn(&pid, program.c_str(), &actions, &attributes, pointers.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw Error(fmt::format("cannot start {}: {}", program, std::strerror(error)));
+  return pid;
+}
+
+std::string count(int64_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+
+}  // namespace
+
+SweepRunner::SweepRunner(SweepPlan& plan, const RunArguments& arguments)
+    : plan_(plan), arguments_(arguments) {
+  for (PlannedCell& cell : plan_.cells) {
+    const RunState state = cell.status.state;
+    if (cell.needs_work(arguments.retry_failed)) {
+      todo_.push_back(&cell);
+    } else if (state == RunState::finished) {
+      ++before_;
+    } else if (state == RunState::running) {
+      ++busy_;
+      fmt::print(stderr, "{}: another process is working on it; skipped\n", cell.run.cell);
+    } else {
+      ++failed_before_;
+      last_failure_ = cell.status.exit_code != 0 ? cell.status.exit_code : kExitFailed;
+      fmt::print(stderr, "{}: {} before{}{}; --retry-failed runs it again\n", cell.run.cell,
+                 name_of(state), cell.status.message.empty() ? "" : ": ", cell.status.message);
+    }
+  }
+}
+
+void SweepRunner::print_begin() const {
+  if (plan_.cells.size() == 1 && !todo_.empty()) {
+    fmt::print(stderr, "{}: {} on {}, {}\n", plan_.study, plan_.cells.front().run.cell, plan_.device,
+               count(threads(), "thread"));
+  } else if (!todo_.empty()) {
+    const int64_t jobs = std::min<int64_t>(arguments_.jobs, int64_t(todo_.size()));
+    fmt::print(stderr, "{}: {}{} on {}, {}{}\n", plan_.study, count(int64_t(todo_.size()), "cell"),
+               before_ > 0 ? fmt::format(" to do ({} finished before)", before_) : "", plan_.device,
+               count(threads(), "thread"), jobs > 1 ? fmt::format(" each, {} side by side", jobs) : "");
+  } else if (failed_before_ == 0 && busy_ == 0) {
+    fmt::print(stderr, "{}: finished before, nothing to do\n", plan_.study);
+  }
+}
+
+void SweepRunner::print_end() const {
+  if (plan_.cells.size() == 1) return;
+  if (failed_ + failed_before_ + busy_ == 0 && !stopped_) return;
+  std::string text = fmt::format("{} of {} finished", done_ + before_, count(int64_t(plan_.cells.size()), "cell"));
+  if (failed_ + failed_before_ > 0) text += fmt::format(", {} failed", failed_ + failed_before_);
+  if (busy_ > 0) text += fmt::format(", {} left to another process", busy_);
+  const int64_t left = int64_t(plan_.cells.size()) - done_ - before_ - failed_ - failed_before_ - busy_;
+  if (left > 0) text += fmt::format(", {} not done yet", left);
+  if (failed_ > 0) text += "; --retry-failed runs failed cells again";
+  fmt::print(stderr, "{}: {}\n", plan_.study, text);
+}
+
+int SweepRunner::run() {
+  print_begin();
+  if (arguments_.jobs <= 1 || todo_.size() <= 1) {
+    run_here();
+  } else {
+    run_children();
+  }
+  print_end();
+  if (stopped_) return kExitStopped;
+  if (failed_ + failed_before_ == 0) return kExitDone;
+  // One run alone reports its own code; a sweep says that something failed.
+  return plan_.cells.size() == 1 ? last_failure_ : kExitFailed;
+}
+
+SweepRunner::Prepared SweepRunner::prepare(PlannedCell& cell) {
+  const std::string& folder = cell.run.folder;
+  make_folder(folder);
+  {
+    const FolderLock lock(folder);
+    if (!lock.held()) return Prepared::busy;
+    // The plan is a while old: another process may have been here since.
+    const RunState now = read_status(folder).state;
+    if (now == RunState::finished && cell.status.state != RunState::finished &&
+        file_exists(folder + "/summary.json"))
+      return Prepared::finished;
+    write_cell(cell.run);
+  }
+  // A failed run goes on from its checkpoint where that is sound (the disk was full, the memory ran out). One that
+  // diverged would diverge again, and starts over.
+  const RunState before = cell.status.state;
+  if (before == RunState::diverged || (before == RunState::failed && !can_resume(cell.run))) {
+    const FolderLock lock(folder);
+    if (!lock.held()) return Prepared::busy;
+    for (const char* file : {"training_state.safetensors", "checkpoint.safetensors", "metrics.jsonl",
+                             "timing.jsonl", "status.json", "summary.json"})
+      std::filesystem::remove(folder + "/" + file);
+  }
+  return Prepared::ready;
+}
+
+bool SweepRunner::take(PlannedCell& cell) {
+  std::string error;
+  int code = kExitFailed;
+  try {
+    const Prepared prepared = prepare(cell);
+    if (prepared == Prepared::ready) return true;
+    code = prepared == Prepared::busy ? kExitBusy : kExitDone;
+  } catch (const UsageError& caught) {
+    code = kExitUsage;
+    error = caught.what();
+  } catch (const std::exception& caught) {
+    error = caught.what();
+  }
+  ended(cell, code, 0, error);
+  return false;
+}
+
+void SweepRunner::ended(const PlannedCell& cell, int code, double seconds, const std::string& error) {
+  ++ended_;
+  if (code == kExitBusy) {
+    ++busy_;
+    fmt::print(stderr, "{}: another process is working on it; skipped\n", cell.run.cell);
+    return;
+  }
+  if (code == kExitStopped) {
+    stopped_ = true;
+  } else if (code == kExitDone) {
+    ++done_;
+  } else {
+    ++failed_;
+    last_failure_ = code;
+  }
+  const std::string place =
+      plan_.cells.size() > 1 ? fmt::format("[{}/{}] ", ended_, todo_.size()) : std::string();
+  fmt::print(stderr, "{}{}: {} ({})\n", place, cell.run.cell, describe(code, cell.run.folder, error),
+             format_duration(seconds));
+}
+
+bool SweepRunner::give_up() const { return stopped_ || (arguments_.fail_fast && failed_ > 0); }
+
+void SweepRunner::run_here() {
+  for (PlannedCell* cell : todo_) {
+    if (give_up()) break;
+    if (stop_requested()) {
+      stopped_ = true;
+      break;
+    }
+    if (!take(*cell)) continue;
+    const double begin = now_seconds();
+    CellDisplay display;
+    if (plan_.cells.size() > 1) display.label = cell->run.cell;
+    int code = kExitFailed;
+    std::string error;
+    try {
+      code = run_cell(cell->run, display);
+    } catch (const std::exception& caught) {  // not even a status could be written
+      error = caught.what();
+    }
+    ended(*cell, code, now_seconds() - begin, error);
+  }
+}
+
+void SweepRunner::run_children() {
+  struct Child {
+    PlannedCell* cell;
+    double begin;
+  };
+  std::map<pid_t, Child> children;
+  size_t next = 0;
+  bool told = false;
+  const auto more = [&] { return next < todo_.size() && !give_up() && !stop_requested(); };
+  while (!children.empty() || more()) {
+    while (int64_t(children.size()) < arguments_.jobs && more()) {
+      PlannedCell* cell = todo_[next++];
+      if (!take(*cell)) continue;
+      try {
+        children[start_child(cell->run.folder)] = {cell, now_seconds()};
+      } catch (const std::exception& caught) {
+        ended(*cell, kExitFailed, 0, caught.what());
+      }
+    }
+    if ((stop_requested() || (arguments_.fail_fast && failed_ > 0)) && !told) {
+      for (const auto& [pid, child] : children) kill(pid, SIGTERM);
+      told = true;
+    }
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, WNOHANG);
+    const auto found = children.find(pid);
+    if (pid <= 0 || found == children.end()) {
+      if (!children.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      continue;
+    }
+    PlannedCell& cell = *found->second.cell;
+    std::string error;
+    if (WIFSIGNALED(status)) error = fmt::format("killed by signal {}", WTERMSIG(status));
+    // Stopped because another cell failed: that is no wish to stop the whole.
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kExitFailed;
+    const double seconds = now_seconds() - found->second.begin;
+    children.erase(found);
+    if (code == kExitStopped && !stop_requested()) {
+      ++ended_;
+      fmt::print(stderr, "[{}/{}] {}: stopped ({})\n", ended_, todo_.size(), cell.run.cell,
+                 format_duration(seconds));
+    } else {
+      ended(cell, code, seconds, error);
+    }
+  }
+  if (stop_requested()) stopped_ = true;
+}
+
+}  // namespace longshot

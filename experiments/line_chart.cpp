@@ -9,7 +9,7 @@ namespace longshot {
 namespace {
 
 constexpr double kWidth = 480, kHeight = 300;
-constexpr double kLeft = 58, kRight = 14, kTop = 12, kBottom = 44;
+constexpr double kLeft = 58, kRight = 22, kTop = 12, kBottom = 44;
 // Yellow of the eight is too pale on white and is left out; black is the text's colour and blue is #0072B2, both
 // lighter in the dark.
 constexpr const char* kColors[] = {"var(--blue)", "#D55E00", "#009E73", "#CC79A7",

@@ -307,8 +307,10 @@ Report gather_report(const std::vector<std::string>& folders) {
     for (const auto& [option, kinds] : everywhere)
       if (typed_section(option) == "task" && kinds.count(panel.task) > 0)
         panel.title += fmt::format(", {} {}", option.substr(5), value_of(first, option));
-    panel.title += fmt::format(", trained on lengths {} to {}{}", panel.train_min, panel.train_max,
-                               panel.sliding ? ", sliding window" : "");
+    panel.title += panel.train_min == panel.train_max
+                       ? fmt::format(", trained on length {}", panel.train_max)
+                       : fmt::format(", trained on lengths {} to {}", panel.train_min, panel.train_max);
+    if (panel.sliding) panel.title += ", sliding window";
     // Runs that differ in nothing but the seed belong together.
     std::vector<const Summary*> here;
     for (const Item& item : items) here.push_back(item.summary);
@@ -338,8 +340,9 @@ Report gather_report(const std::vector<std::string>& folders) {
                        const bool fit_a = a.verdict != Verdict::not_fitted;
                        const bool fit_b = b.verdict != Verdict::not_fitted;
                        if (fit_a != fit_b) return fit_a;
-                       if (!std::isfinite(a.out_of_range.mean) || !std::isfinite(b.out_of_range.mean))
-                         return false;
+                       const bool known_a = std::isfinite(a.out_of_range.mean);
+                       const bool known_b = std::isfinite(b.out_of_range.mean);
+                       if (!known_a || !known_b) return known_a && !known_b;
                        return loss ? a.out_of_range.mean < b.out_of_range.mean
                                    : a.out_of_range.mean > b.out_of_range.mean;
                      });

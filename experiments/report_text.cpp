@@ -134,6 +134,7 @@ std::string csv_field(const std::string& text) {
 
 std::string report_text(const Report& report, bool color, int64_t width) {
   std::string out;
+  const size_t text_width = size_t(std::clamp<int64_t>(width, 40, 110));
   for (const ReportPanel& panel : report.panels) {
     // As many lengths as fit on a line.
     Table table;
@@ -170,10 +171,11 @@ std::string report_text(const Report& report, bool color, int64_t width) {
       out += text;
     }
     if (panel.metric != "loss")
-      out += fmt::format("sampling error (from the finite number of test samples) of one number: at most {:.2f} points\n", 100 * largest_error(panel));
+      out += wrapped(fmt::format("sampling error of one number, from the finite number of test samples: at most {:.2f} "
+                                 "points", 100 * largest_error(panel)), text_width);
     out += "\n";
   }
-  out += wrapped(legend(report), size_t(std::clamp<int64_t>(width, 40, 110)));
+  out += wrapped(legend(report), text_width);
   for (const UnfinishedRun& run : report.unfinished)
     out += fmt::format("not in the tables: {} ({}{})\n", run.folder, run.state,
                        run.message.empty() ? "" : ": " + run.message);

@@ -48,8 +48,9 @@ void Progress::update(int64_t step, double loss) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double rate = elapsed > 0 ? double(step - first_step_) / elapsed : 0;
   const double left = rate > 0 ? double(steps_ - step) / rate : INFINITY;
-  const std::string text = fmt::format("{}{}step {}/{}  loss {:.4g}  {:.4g} steps/s  {} left", label_,
-                                       label_.empty() ? "" : ": ", step, steps_, loss, rate,
+  const std::string text = fmt::format("{}{}step {}/{}{}  {:.4g} steps/s  {} left", label_,
+                                       label_.empty() ? "" : ": ", step, steps_,
+                                       std::isnan(loss) ? "" : fmt::format("  loss {:.4g}", loss), rate,
                                        format_duration(left));
   if (!terminal_) {
     log::info(std::string_view(text));

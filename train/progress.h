@@ -17,7 +17,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void update(int64_t step, double loss);  // cheap; prints when it is time
+  void update(int64_t step, double loss);  // cheap; prints when it is time; NaN: not known yet
   void clear();                            // removes the terminal line before other output
 
  private:

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -83,7 +84,7 @@ class Trainer {
   std::unique_ptr<Files> files_;
   Tensor losses_;                // device ring: (steps between reads, micro-batches)
   int64_t losses_written_ = 0;   // steps in the ring
-  double last_loss_ = 0;
+  double last_loss_ = std::numeric_limits<double>::quiet_NaN();  // until the first is read
   bool diverged_ = false;
   uint64_t skipped_seen_ = 0;
 };

@@ -1,0 +1,210 @@
+// Reports of results made by hand: means, spreads and verdicts whose values are known, and every output read back.
+#include "experiments/report.h"
+
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "tests/catch.h"
+#include "tests/experiments/made_results.h"
+#include "tests/experiments/program.h"
+
+using namespace longshot;
+using namespace longshot_test;
+
+namespace {
+
+const ReportGroup& group_of(const Report& report, const std::string& label) {
+  for (const ReportPanel& panel : report.panels)
+    for (const ReportGroup& group : panel.groups)
+      if (group.label == label) return group;
+  std::string all;
+  for (const ReportPanel& panel : report.panels)
+    for (const ReportGroup& group : panel.groups) all += group.label + "; ";
+  FAIL("no group " << label << " among " << all);
+  throw Error("unreachable");
+}
+
+std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
+  std::vector<std::vector<std::string>> rows(1, {""});
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '"' && i + 1 < text.size() && text[i + 1] == '"') rows.back().back() += '"', ++i;
+      else if (c == '"') quoted = false;
+      else rows.back().back() += c;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == ',') {
+      rows.back().emplace_back();
+    } else if (c == '\n') {
+      rows.push_back({""});
+    } else {
+      rows.back().back() += c;
+    }
+  }
+  rows.pop_back();
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("spread: mean, sample deviation, extremes, sampling error of the mean") {
+  const Spread spread = spread_of({0.2, 0.4, 0.9}, {0.03, 0.04, 0.0});
+  CHECK(spread.n == 3);
+  CHECK(spread.mean == Approx(0.5));
+  CHECK(spread.deviation == Approx(std::sqrt(0.13)));  // (0.09 + 0.01 + 0.16) / 2
+  CHECK(spread.max == 0.9);
+  CHECK(spread.min == 0.2);
+  CHECK(spread.sampling_error == Approx(0.05 / 3));
+  CHECK(spread_of({0.7}, {0.1}).deviation == 0);
+  CHECK(std::isnan(spread_of({}, {}).mean));
+}
+
+TEST_CASE("seeds are grouped, and out of range is the mean over longer lengths") {
+  const Folder folder;
+  // Trained up to 20; 10 is no longer length. Seed 1: beyond (0.8 + 0.4) / 2 = 0.6, seed 2: (0.6 + 0.2) / 2 = 0.4.
+  write_result(folder, {"rope", 1, 1.0, {{10, 1.0}, {30, 0.8}, {40, 0.4}}});
+  write_result(folder, {"rope", 2, 0.99, {{10, 1.0}, {30, 0.6}, {40, 0.2}}});
+  const Report report = gather_report({folder.path()});
+  REQUIRE(report.panels.size() == 1);
+  CHECK(report.panels[0].title == "reverse_string, trained on lengths 1 to 20");
+  CHECK(report.differing == std::vector<std::string>{"seed"});
+  const ReportGroup& group = group_of(report, "rope");
+  CHECK(group.runs.size() == 2);
+  CHECK(group.in_range.mean == Approx(0.995));
+  CHECK(group.out_of_range.mean == Approx(0.5));
+  CHECK(group.out_of_range.deviation == Approx(std::sqrt(0.02)));
+  CHECK(group.best_out_of_range == Approx(0.6));
+  // Each length has error 0.01: a run's mean of two has 0.01 / sqrt 2, the mean of two runs half of 0.01.
+  CHECK(group.out_of_range.sampling_error == Approx(0.005));
+  REQUIRE(group.points.size() == 3);
+  CHECK(group.points[2].spread.mean == Approx(0.3));
+}
+
+TEST_CASE("verdicts: only a fitted model can fail") {
+  const Folder folder;
+  write_result(folder, {"rope", 1, 0.999, {{40, 0.60}}});         // 0.1 above chance, 0.399 lost
+  write_result(folder, {"alibi", 1, 0.999, {{40, 0.90}}});        // loses a tenth
+  write_result(folder, {"sinusoidal", 1, 0.999, {{40, 0.96}}});   // loses less than 5 points
+  write_result(folder, {"none", 1, 0.989, {{40, 0.50}}});         // not fitted
+  write_result(folder, {"learned", 1, 1.0, {{10, 1.0}}});         // nothing longer was measured
+  const Report report = gather_report({folder.path()});
+  CHECK(group_of(report, "rope").verdict == Verdict::fails);
+  CHECK(group_of(report, "alibi").verdict == Verdict::degrades);
+  CHECK(group_of(report, "sinusoidal").verdict == Verdict::extrapolates);
+  CHECK(group_of(report, "none").verdict == Verdict::not_fitted);
+  CHECK(group_of(report, "learned").verdict == Verdict::none);
+  // The best beyond stands first, what was not fitted last.
+  CHECK(report.panels[0].groups.front().label == "sinusoidal");
+  CHECK(report.panels[0].groups.back().label == "none");
+  const std::string text = report_text(report, false, 100);
+  CHECK_THAT(text, ContainsSubstring("fails beyond") && ContainsSubstring("not fitted") && ContainsSubstring("extrapolates"));
+  CHECK(text.find("+-") == std::string::npos);  // one seed has no spread
+  CHECK(text.find("\x1b") == std::string::npos);
+}
+
+TEST_CASE("whatever differs tells groups apart; tasks and training ranges are panels") {
+  const Folder folder;
+  write_result(folder, {"rope", 1, 1, {{40, 0.5}}, "base = 500.0"});
+  write_result(folder, {"rope", 1, 1, {{40, 0.7}}, "base = 10000.0"});
+  write_result(folder, {"none", 1, 1, {{40, 0.5}}});
+  Result wide = {"rope", 1, 1, {{40, 0.5}}, "base = 500.0"};
+  wide.model = "dim = 128";
+  write_result(folder, wide);
+  Result longer = {"rope", 1, 1, {{80, 0.5}}, "base = 500.0"};
+  longer.train_max = 40;
+  write_result(folder, longer);
+  const Report report = gather_report({folder.path()});
+  CHECK(report.panels.size() == 2);
+  REQUIRE(report.panels[0].groups.size() == 4);
+  group_of(report, "rope, dim 64, base 500.0");
+  group_of(report, "rope, dim 64, base 10000.0");
+  group_of(report, "rope, dim 128, base 500.0");
+  group_of(report, "none, dim 64");
+  CHECK(std::count(report.differing.begin(), report.differing.end(), "encoding") == 1);
+  CHECK(std::count(report.differing.begin(), report.differing.end(), "encoding.base") == 1);
+  CHECK(std::count(report.differing.begin(), report.differing.end(), "model.dim") == 1);
+}
+
+TEST_CASE("a run found twice counts once; damaged and unfinished runs are named") {
+  const Folder folder;
+  const std::string run = write_result(folder, {"rope", 1, 1, {{40, 0.5}}});
+  fs::copy(run, folder / "copy");
+  const std::string damaged = write_result(folder, {"none", 1, 1, {{40, 0.5}}});
+  folder.write(damaged.substr(folder.path().size() + 1) + "/summary.json", "{\"format\": 1,");
+  fs::create_directory(folder / "begun");
+  folder.write("begun/config.toml", "");
+  const Report report = gather_report({folder.path(), run});
+  REQUIRE(report.summaries.size() == 1);
+  CHECK(group_of(report, "rope").in_range.n == 1);
+  REQUIRE(report.unfinished.size() == 3);
+  const std::string text = report_text(report, false, 100);
+  CHECK_THAT(text, ContainsSubstring("the same run as") && ContainsSubstring("damaged") && ContainsSubstring("begun"));
+  CHECK_THROWS_WITH(gather_report({folder / "begun"}), ContainsSubstring("no finished run"));
+  CHECK_THROWS_WITH(gather_report({folder / "nowhere"}), ContainsSubstring("no such folder"));
+}
+
+TEST_CASE("CSV: every number of every run reads back") {
+  const Folder folder;
+  Result odd = {"rope", 7, 0.123456789012345, {{40, 1.0 / 3}}};
+  odd.study = "a, \"quoted\" study";
+  write_result(folder, odd);
+  write_result(folder, {"none", 8, 1, {{30, 0.25}, {40, 0.125}}});
+  const auto rows = parse_csv(report_csv(gather_report({folder.path()})));
+  REQUIRE(rows.size() == 1 + 2 + 3);
+  std::map<std::string, size_t> column;
+  for (size_t c = 0; c < rows[0].size(); ++c) column[rows[0][c]] = c;
+  for (const auto& row : rows) CHECK(row.size() == rows[0].size());
+  int found = 0;
+  for (size_t r = 1; r < rows.size(); ++r) {
+    const auto at = [&](const char* name) { return rows[r].at(column.at(name)); };
+    if (at("seed") == "7") {
+      CHECK(at("study") == "a, \"quoted\" study");
+      CHECK(at("encoding") == "rope");
+      const double value = std::stod(at("accuracy"));
+      CHECK(value == (at("length") == "in_range" ? 0.123456789012345 : 1.0 / 3));
+      ++found;
+    } else if (at("length") == "40") {
+      CHECK(std::stod(at("accuracy")) == 0.125);
+      ++found;
+    }
+  }
+  CHECK(found == 3);
+}
+
+TEST_CASE("markdown: one table a panel, equally many cells in every row") {
+  const Folder folder;
+  for (const int seed : {1, 2}) {
+    write_result(folder, {"rope", seed, 1, {{10, 1}, {40, 0.5}}});
+    write_result(folder, {"none", seed, 0.6, {{10, 0.6}, {40, 0.5}}});
+  }
+  const std::string text = report_markdown(gather_report({folder.path()}));
+  std::istringstream lines(text);
+  int rows = 0;
+  int64_t bars = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] != '|') continue;
+    const int64_t here = std::count(line.begin(), line.end(), '|');
+    if (rows++ == 0) bars = here;
+    CHECK(here == bars);
+  }
+  CHECK(rows == 4);
+  CHECK_THAT(text, ContainsSubstring("| rope | 100.0 +- 0.0 | 50.0 +- 0.0 | 50.0 | 100.0 | 50.0 | 2 | fails beyond |"));
+}
+
+TEST_CASE("text fits the width it is given where it can") {
+  const Folder folder;
+  Result result = {"sinusoidal", 1, 1, {}};
+  for (int64_t length = 30; length <= 600; length += 10) result.scores.push_back({length, 0.5});
+  write_result(folder, result);
+  const Report report = gather_report({folder.path()});
+  for (const int64_t width : {60, 80, 120}) {
+    std::istringstream lines(report_text(report, false, width));
+    std::string line;
+    std::getline(lines, line);  // the heading is a sentence
+    while (std::getline(lines, line)) CHECK(int64_t(line.size()) <= std::max<int64_t>(width, 80));
+  }
+  CHECK_THAT(report_text(report, false, 80), ContainsSubstring("n=30") && ContainsSubstring("n=600"));
+}

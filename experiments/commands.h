@@ -1,4 +1,5 @@
-// The program's commands. Each takes its parsed arguments and returns an exit code; mistakes throw UsageError.
+// The program's commands. Each takes its parsed arguments and returns an exit code; mistakes throw
+// UsageError.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,11 @@ namespace longshot {
 struct RunArguments {
   std::vector<std::string> configs, overrides;
   std::string out = "runs";
-  std::string device;       // "": as the config says
+  std::string device;  // "": as the config says
   int64_t jobs = 1;
-  int64_t threads = 0;      // 0: all processors, divided by jobs
+  int64_t threads = 0;  // 0: all processors, divided by jobs
   bool dry_run = false, fail_fast = false, retry_failed = false;
-  std::string html;         // where the report page goes; "": <out>/<study>/report.html
+  std::string html;  // where the report page goes; "": <out>/<study>/report.html
 };
 int run_command(const RunArguments& arguments);
 
@@ -33,8 +34,8 @@ struct PredictArguments {
   std::string run;
   std::string device;
   int64_t threads = 0;
-  bool logits = false;         // every logit with round-trip digits
-  bool raw = false;            // take the sequences as the model's whole input: append nothing
+  bool logits = false;  // every logit with round-trip digits
+  bool raw = false;     // take the sequences as the model's whole input: append nothing
   std::vector<std::string> overrides;
 };
 int predict_command(const PredictArguments& arguments);

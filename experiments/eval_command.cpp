@@ -1,9 +1,8 @@
-// `longshot eval RUN [key=value...]`: a finished run's checkpoint, evaluated again: other lengths, other RoPE
-// scaling, other positions. The result goes beside the first, never over it.
-#include <fmt/core.h>
-
+// `longshot eval RUN [key=value...]`: a finished run's checkpoint, evaluated again: other lengths,
+// other RoPE scaling, other positions. The result goes beside the first, never over it.
 #include <chrono>
 #include <cmath>
+#include <fmt/core.h>
 
 #include "core/files.h"
 #include "core/log.h"
@@ -23,11 +22,13 @@ int eval_command(const EvalArguments& arguments) {
   const std::string& folder = arguments.run;
   check_trained(folder);
   for (const std::string& override_text : arguments.overrides) {
-    for (const char* fixed : {"train.", "model.dim", "model.layers", "model.heads", "model.ffn", "name"}) {
+    for (const char* fixed :
+         {"train.", "model.dim", "model.layers", "model.heads", "model.ffn", "name"}) {
       if (override_text.rfind(fixed, 0) == 0 && override_text.rfind("train.lengths", 0) != 0) {
-        throw UsageError(fmt::format(
-            "command line: {}: training is over; eval takes [evaluate], [encoding], [positions] and seed",
-            override_text));
+        throw UsageError(
+            fmt::format("command line: {}: training is over; eval takes [evaluate], [encoding], "
+                        "[positions] and seed",
+                        override_text));
       }
     }
   }
@@ -49,7 +50,8 @@ int eval_command(const EvalArguments& arguments) {
     evaluation.label += (evaluation.label.empty() ? "" : " ") + each;
   if (evaluation.label.empty()) evaluation.label = "again";
   evaluation.scores = evaluator.all(Split::test, lengths.low(), lengths.high());
-  evaluation.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  evaluation.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (evaluation.scores.stopped) {
     log::warn("stopped by a signal; nothing was written");
     return kExitStopped;
@@ -60,8 +62,11 @@ int eval_command(const EvalArguments& arguments) {
   const auto show = [&](const Score& score) {
     return summary.metric == "loss"
                ? fmt::format("loss {:.4f}  perplexity {:.3f}{}", score.loss, std::exp(score.loss),
-                             summary.bytes ? fmt::format("  {:.4f} bits per byte", score.loss / std::log(2.0)) : "")
-               : fmt::format("{} {:.2f} % +- {:.2f}", summary.metric, 100 * metric_of(summary, score),
+                             summary.bytes
+                                 ? fmt::format("  {:.4f} bits per byte", score.loss / std::log(2.0))
+                                 : "")
+               : fmt::format("{} {:.2f} % +- {:.2f}", summary.metric,
+                             100 * metric_of(summary, score),
                              100 * metric_error_of(summary, score));
   };
   fmt::print("{} ({})\n", folder, evaluation.label);

@@ -1,7 +1,8 @@
-// A line chart as SVG text: scores against length, losses against steps. No script, no font, no file beside it.
+// A line chart as SVG text: scores against length, losses against steps. No script, no font, no
+// file beside it.
 //
-// Colours are the eight of Okabe and Ito (distinguishable with any colour vision); dashes and marks tell lines
-// apart without colour, and beyond eight.
+// Colours are the eight of Okabe and Ito (distinguishable with any colour vision); dashes and marks
+// tell lines apart without colour, and beyond eight.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,16 @@ struct ChartLine {
 };
 
 struct LineChart {
-  std::string title;               // for screen readers
+  std::string title;  // for screen readers
   std::string x_label, y_label;
   std::vector<ChartLine> lines;
   double y_low = 0, y_high = 1;
-  bool percent = false;            // y in [0, 1], shown in per cent
+  bool percent = false;  // y in [0, 1], shown in per cent
   bool log_y = false;
-  bool thin = false;               // many lines: narrow, without marks
+  bool thin = false;                    // many lines: narrow, without marks
   double shade_from = 0, shade_to = 0;  // a shaded range of x with a caption; equal: none
   std::string shade_label;
-  double reference = -1;           // a dashed level; negative: none
+  double reference = -1;  // a dashed level; negative: none
   std::string reference_label;
 };
 

@@ -1,12 +1,11 @@
 // The program `longshot`: parses the command line and calls one command.
 #include <CLI/CLI.hpp>
-
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <algorithm>
 
 #include "core/config.h"
 #include "core/error.h"
@@ -37,11 +36,15 @@ int run(int argc, char** argv) {
 
   RunArguments run;
   std::vector<std::string> run_words;
-  CLI::App* run_app = app.add_subcommand("run", "train and evaluate a config, or every cell of its sweep");
+  CLI::App* run_app =
+      app.add_subcommand("run", "train and evaluate a config, or every cell of its sweep");
   run_app->add_option("config", run_words, "config files, then key=value")->required();
   run_app->add_option("--out", run.out, "folder for results")->capture_default_str();
-  run_app->add_option("--jobs", run.jobs, "cells side by side")->capture_default_str()->check(CLI::Range(1, 1024));
-  run_app->add_flag("--dry-run", run.dry_run, "list cells, their state and an estimate of the time");
+  run_app->add_option("--jobs", run.jobs, "cells side by side")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  run_app->add_flag("--dry-run", run.dry_run,
+                    "list cells, their state and an estimate of the time");
   run_app->add_flag("--fail-fast", run.fail_fast, "stop at the first cell that fails");
   run_app->add_flag("--retry-failed", run.retry_failed, "run failed and diverged cells again");
   run_app->add_option("--html", run.html, "where the report page goes");
@@ -52,32 +55,38 @@ int run(int argc, char** argv) {
 
   EvalArguments eval;
   std::vector<std::string> eval_words;
-  CLI::App* eval_app = app.add_subcommand("eval", "evaluate a finished run again, with other lengths, scaling or positions");
+  CLI::App* eval_app = app.add_subcommand(
+      "eval", "evaluate a finished run again, with other lengths, scaling or positions");
   eval_app->add_option("run", eval_words, "a run folder, then key=value")->required();
 
   PredictArguments predict;
   std::vector<std::string> predict_words;
-  CLI::App* predict_app = app.add_subcommand("predict", "sequences on standard input, predictions on standard output");
+  CLI::App* predict_app =
+      app.add_subcommand("predict", "sequences on standard input, predictions on standard output");
   predict_app->add_option("run", predict_words, "a run folder, then key=value")->required();
   predict_app->add_flag("--logits", predict.logits, "every logit with all its digits");
-  predict_app->add_flag("--raw", predict.raw, "append no placeholders: the sequences are the whole input");
+  predict_app->add_flag("--raw", predict.raw,
+                        "append no placeholders: the sequences are the whole input");
 
   ReportArguments report;
   CLI::App* report_app = app.add_subcommand("report", "tables and pictures of finished runs");
-  report_app->add_option("folders", report.folders, "run folders, or folders that hold them")->required();
+  report_app->add_option("folders", report.folders, "run folders, or folders that hold them")
+      ->required();
   report_app->add_option("--html", report.html, "write a self-contained page");
   report_app->add_option("--csv", report.csv, "write every number, one a line");
   report_app->add_flag("--markdown", report.markdown, "tables as markdown");
 
   std::string list;
-  CLI::App* list_app = app.add_subcommand("list", "tasks, encodings, positions and keys that there are");
+  CLI::App* list_app =
+      app.add_subcommand("list", "tasks, encodings, positions and keys that there are");
   list_app->add_option("what", list, "tasks, encodings, positions or keys");
 
   BenchArguments bench;
   std::vector<std::string> bench_words;
   CLI::App* bench_app = app.add_subcommand("bench", "time training steps of a config");
   bench_app->add_option("config", bench_words, "a config file, then key=value")->required();
-  bench_app->add_option("--steps", bench.steps, "steps to time; 0: a few seconds' worth")->check(CLI::Range(0, 1000000));
+  bench_app->add_option("--steps", bench.steps, "steps to time; 0: a few seconds' worth")
+      ->check(CLI::Range(0, 1000000));
   bench_app->add_flag("--json", bench.json, "one JSON object");
 
   if (argc < 2) {
@@ -106,7 +115,8 @@ int run(int argc, char** argv) {
     std::vector<std::string> files;
     split_overrides(words, files, overrides);
     if (files.size() != 1)
-      throw UsageError(fmt::format("command line: exactly one {} is needed, {} given", what, files.size()));
+      throw UsageError(
+          fmt::format("command line: exactly one {} is needed, {} given", what, files.size()));
     return files.front();
   };
   if (run_app->parsed()) {

@@ -1,14 +1,16 @@
-// `longshot predict RUN`: sequences on standard input, predictions (or exact logits) on standard output.
+// `longshot predict RUN`: sequences on standard input, predictions (or exact logits) on standard
+// output.
 //
 // A line is one sequence:
 //   3 1 4 1 5            token ids, separated by blanks
-//   abba                 characters, for tasks whose tokens have characters (models of bytes: always)
+//   abba                 characters, for tasks whose tokens have characters (models of bytes:
+//   always)
 //   {"input": [3, 1]}    a JSON object; "input" is a list of ids or a string
-// Output, one line a sequence: predicted classes as ids (as characters when the input was characters), or with
+// Output, one line a sequence: predicted classes as ids (as characters when the input was
+// characters), or with
 // --logits a JSON object {"logits": [[...], ...]} with round-trip digits.
-#include <fmt/core.h>
-
 #include <algorithm>
+#include <fmt/core.h>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -63,7 +65,8 @@ Sequence parse_line(const std::string& text, const TaskSpec& spec, int64_t line)
         sequence.characters = true;
         sequence.tokens = from_characters(input.get<std::string>(), spec, line);
       } else {
-        if (!input.is_array()) bad_line(line, "\"input\" is neither a list of token ids nor a string");
+        if (!input.is_array())
+          bad_line(line, "\"input\" is neither a list of token ids nor a string");
         for (const auto& token : input) {
           if (!token.is_number_integer() || token.get<int64_t>() != int32_t(token.get<int64_t>()))
             bad_line(line, fmt::format("{} is no token id", token.dump()));
@@ -74,8 +77,8 @@ Sequence parse_line(const std::string& text, const TaskSpec& spec, int64_t line)
       bad_line(line, fmt::format("not an object with \"input\" ({})", error.what()));
     }
   } else {
-    // Ids when every word is a number, characters otherwise. Digits alone that are symbols of the task and stand
-    // together ("0110") are characters as well: ids need blanks between them.
+    // Ids when every word is a number, characters otherwise. Digits alone that are symbols of the
+    // task and stand together ("0110") are characters as well: ids need blanks between them.
     std::istringstream words(text);
     std::vector<std::string> parts;
     for (std::string word; words >> word;) parts.push_back(word);
@@ -87,13 +90,17 @@ Sequence parse_line(const std::string& text, const TaskSpec& spec, int64_t line)
       for (const std::string& word : parts) sequence.tokens.push_back(int32_t(std::stol(word)));
     } else {
       sequence.characters = true;
-      sequence.tokens = from_characters(spec.bytes ? text : parts.size() == 1 ? parts[0] : text, spec, line);
+      sequence.tokens = from_characters(spec.bytes          ? text
+                                        : parts.size() == 1 ? parts[0]
+                                                            : text,
+                                        spec, line);
     }
   }
   if (sequence.tokens.empty()) bad_line(line, "an empty sequence");
   for (const int32_t token : sequence.tokens) {
     if (token < 0 || token >= spec.input_vocabulary)
-      bad_line(line, fmt::format("token id {} is outside 0 .. {}", token, spec.input_vocabulary - 1));
+      bad_line(line,
+               fmt::format("token id {} is outside 0 .. {}", token, spec.input_vocabulary - 1));
   }
   return sequence;
 }

@@ -41,7 +41,7 @@ void find_runs(const fs::path& folder, int depth, std::vector<std::string>& runs
 
 // Keys that change how a run is done or measured, not what it learns.
 bool is_incidental(const std::string& key) {
-  static const std::set<std::string> kKeys = {"name",           "device.capture",          "train.log_every",
+  static const std::set<std::string> kKeys = {"name", "device.capture", "train.log_every",
                                               "train.evaluate_every", "train.checkpoint_every"};
   return kKeys.count(key) > 0 || key.starts_with("evaluate.");
 }
@@ -58,10 +58,12 @@ void flatten(const ConfigTable& table, const std::string& prefix,
   }
 }
 
-// The section whose `type` decides which options there are: "encoding" of "encoding.base"; "" for other keys.
+// The section whose `type` decides which options there are: "encoding" of "encoding.base"; "" for
+// other keys.
 std::string typed_section(const std::string& key) {
   for (const char* section : {"task", "encoding", "positions"})
-    if (key.starts_with(std::string(section) + ".") && key != std::string(section) + ".type") return section;
+    if (key.starts_with(std::string(section) + ".") && key != std::string(section) + ".type")
+      return section;
   return "";
 }
 
@@ -70,8 +72,9 @@ std::string short_name(const std::string& key) {
   return key.ends_with(".type") ? key.substr(0, key.size() - 5) : key;
 }
 
-// Keys that take more than one value among these runs, each with the kinds (encoding types, for an encoding's option)
-// among which it does. An option that only some types have is no difference: the type is.
+// Keys that take more than one value among these runs, each with the kinds (encoding types, for an
+// encoding's option) among which it does. An option that only some types have is no difference: the
+// type is.
 using Differing = std::vector<std::pair<std::string, std::set<std::string>>>;
 Differing differing_keys(const std::vector<const Summary*>& summaries) {
   struct Kind {
@@ -148,7 +151,8 @@ Verdict judge(const ReportPanel& panel, const ReportGroup& group) {
   return outside < inside - 0.05 ? Verdict::degrades : Verdict::extrapolates;
 }
 
-ReportGroup make_group(const ReportPanel& panel, std::string label, const std::vector<Item>& items) {
+ReportGroup make_group(const ReportPanel& panel, std::string label,
+                       const std::vector<Item>& items) {
   ReportGroup group;
   group.label = std::move(label);
   group.encoding = items.front().summary->encoding;
@@ -195,17 +199,23 @@ ReportGroup make_group(const ReportPanel& panel, std::string label, const std::v
 
 const char* name_of(Verdict verdict) {
   switch (verdict) {
-    case Verdict::not_fitted: return "not fitted";
-    case Verdict::fails: return "fails beyond";
-    case Verdict::degrades: return "degrades";
-    case Verdict::extrapolates: return "extrapolates";
-    case Verdict::none: break;
+    case Verdict::not_fitted:
+      return "not fitted";
+    case Verdict::fails:
+      return "fails beyond";
+    case Verdict::degrades:
+      return "degrades";
+    case Verdict::extrapolates:
+      return "extrapolates";
+    case Verdict::none:
+      break;
   }
   return "";
 }
 
 bool ReportPanel::repeated() const {
-  return std::any_of(groups.begin(), groups.end(), [](const ReportGroup& group) { return group.in_range.n > 1; });
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const ReportGroup& group) { return group.in_range.n > 1; });
 }
 
 std::string value_of(const Summary& summary, const std::string& key) {
@@ -239,8 +249,7 @@ Report gather_report(const std::vector<std::string>& folders) {
   Report report;
   std::vector<std::string> runs;
   for (const std::string& folder : folders) {
-    if (!fs::is_directory(folder))
-      throw UsageError(fmt::format("{}: no such folder", folder));
+    if (!fs::is_directory(folder)) throw UsageError(fmt::format("{}: no such folder", folder));
     find_runs(folder, 2, runs);
   }
   std::sort(runs.begin(), runs.end());
@@ -268,17 +277,20 @@ Report gather_report(const std::vector<std::string>& folders) {
   if (report.summaries.empty()) {
     std::string places;
     for (const std::string& folder : folders) places += (places.empty() ? "" : ", ") + folder;
-    throw UsageError(fmt::format("{}: no finished run ({} unfinished)", places, report.unfinished.size()));
+    throw UsageError(
+        fmt::format("{}: no finished run ({} unfinished)", places, report.unfinished.size()));
   }
   std::set<std::string> studies;
   for (const Summary& summary : report.summaries) studies.insert(summary.study);
-  for (const std::string& study : studies) report.title += (report.title.empty() ? "" : ", ") + study;
+  for (const std::string& study : studies)
+    report.title += (report.title.empty() ? "" : ", ") + study;
   std::vector<const Summary*> all;
   for (const Summary& summary : report.summaries) all.push_back(&summary);
   const Differing everywhere = differing_keys(all);
   for (const auto& [key, kinds] : everywhere) report.differing.push_back(short_name(key));
 
-  // A panel: same task with the same options, same training range, and the same kind of evaluation window.
+  // A panel: same task with the same options, same training range, and the same kind of evaluation
+  // window.
   using PanelKey = std::tuple<std::string, int64_t, int64_t, bool, std::string>;
   std::map<PanelKey, std::vector<Item>> panels;
   for (const Summary& summary : report.summaries) {
@@ -287,8 +299,8 @@ Report gather_report(const std::vector<std::string>& folders) {
       if (typed_section(key) == "task") options += key + "=" + value + "\n";
     for (const StoredEvaluation& evaluation : summary.evaluations) {
       for (const LengthScore& window : evaluation.scores.in_range) {
-        panels[{summary.task, summary.train_min, summary.train_max, window.sliding, options}].push_back(
-            {&summary, &evaluation, window.sliding});
+        panels[{summary.task, summary.train_min, summary.train_max, window.sliding, options}]
+            .push_back({&summary, &evaluation, window.sliding});
       }
     }
   }
@@ -307,9 +319,10 @@ Report gather_report(const std::vector<std::string>& folders) {
     for (const auto& [option, kinds] : everywhere)
       if (typed_section(option) == "task" && kinds.count(panel.task) > 0)
         panel.title += fmt::format(", {} {}", option.substr(5), value_of(first, option));
-    panel.title += panel.train_min == panel.train_max
-                       ? fmt::format(", trained on length {}", panel.train_max)
-                       : fmt::format(", trained on lengths {} to {}", panel.train_min, panel.train_max);
+    panel.title +=
+        panel.train_min == panel.train_max
+            ? fmt::format(", trained on length {}", panel.train_max)
+            : fmt::format(", trained on lengths {} to {}", panel.train_min, panel.train_max);
     if (panel.sliding) panel.title += ", sliding window";
     // Runs that differ in nothing but the seed belong together.
     std::vector<const Summary*> here;
@@ -328,9 +341,8 @@ Report gather_report(const std::vector<std::string>& folders) {
     panel.lengths.assign(lengths.begin(), lengths.end());
     for (const std::string& label : order) {
       std::vector<Item>& members = groups[label];
-      std::sort(members.begin(), members.end(), [](const Item& a, const Item& b) {
-        return a.summary->seed < b.summary->seed;
-      });
+      std::sort(members.begin(), members.end(),
+                [](const Item& a, const Item& b) { return a.summary->seed < b.summary->seed; });
       panel.groups.push_back(make_group(panel, label, members));
     }
     // Best beyond first; what could not be fitted last.

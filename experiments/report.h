@@ -1,8 +1,10 @@
-// Report: finished runs, gathered, grouped and averaged over seeds; printed as text, markdown, CSV or HTML.
+// Report: finished runs, gathered, grouped and averaged over seeds; printed as text, markdown, CSV
+// or HTML.
 //
-// A group is a set of runs that differ in nothing but the seed: one curve, one row. Runs of one task (with the same
-// options) and one training range are compared with each other: one panel. What differs is read from each run's
-// config.toml, so that runs of several studies can be reported together.
+// A group is a set of runs that differ in nothing but the seed: one curve, one row. Runs of one
+// task (with the same options) and one training range are compared with each other: one panel. What
+// differs is read from each run's config.toml, so that runs of several studies can be reported
+// together.
 #pragma once
 
 #include <string>
@@ -17,7 +19,7 @@ struct Spread {
   int64_t n = 0;
   double mean = 0, deviation = 0;  // sample standard deviation, 0 when n < 2
   double max = 0, min = 0;
-  double sampling_error = 0;       // standard error of the mean from finite test samples
+  double sampling_error = 0;  // standard error of the mean from finite test samples
 };
 
 struct ReportPoint {
@@ -26,35 +28,35 @@ struct ReportPoint {
 };
 
 enum class Verdict {
-  not_fitted,    // in range below 99 %: nothing can be said about extrapolation
-  fails,         // fitted, and at the longest length nearer to chance than to its own in-range score
-  degrades,      // fitted, and loses more than 5 points by the longest length
+  not_fitted,  // in range below 99 %: nothing can be said about extrapolation
+  fails,       // fitted, and at the longest length nearer to chance than to its own in-range score
+  degrades,    // fitted, and loses more than 5 points by the longest length
   extrapolates,  // fitted, and keeps its score
   none           // a loss, not an accuracy, or nothing beyond the training lengths
 };
 const char* name_of(Verdict verdict);
 
 struct ReportGroup {
-  std::string label;                  // "rope randomized, base 500": with whatever tells it from the others
+  std::string label;  // "rope randomized, base 500": with whatever tells it from the others
   std::string encoding;
-  std::vector<const Summary*> runs;   // by seed
+  std::vector<const Summary*> runs;  // by seed
   Spread in_range, out_of_range;
-  std::vector<ReportPoint> points;    // ascending length
-  double best_out_of_range = 0;       // of the run with the best score beyond: "max" of the literature
+  std::vector<ReportPoint> points;  // ascending length
+  double best_out_of_range = 0;  // of the run with the best score beyond: "max" of the literature
   int64_t parameters = 0;
-  double seconds = 0;                 // mean training time
+  double seconds = 0;  // mean training time
   Verdict verdict = Verdict::none;
 };
 
 struct ReportPanel {
-  std::string title;                  // task and whatever else the panel's runs share and others do not
+  std::string title;  // task and whatever else the panel's runs share and others do not
   std::string task, metric;
   bool bytes = false, sliding = false;
   int64_t train_min = 0, train_max = 0;
   double chance = 0;
-  std::vector<int64_t> lengths;       // all that occur, ascending
+  std::vector<int64_t> lengths;  // all that occur, ascending
   std::vector<ReportGroup> groups;
-  bool repeated() const;              // some group has more than one run: spreads mean something
+  bool repeated() const;  // some group has more than one run: spreads mean something
 };
 
 struct UnfinishedRun {
@@ -69,8 +71,8 @@ struct Report {
   std::vector<std::string> differing;  // keys in which the runs differ
 };
 
-// Every finished run in the given folders and in their folders, two levels deep. UsageError when a folder does not exist or
-// holds none. Damaged runs are listed as unfinished.
+// Every finished run in the given folders and in their folders, two levels deep. UsageError when a
+// folder does not exist or holds none. Damaged runs are listed as unfinished.
 Report gather_report(const std::vector<std::string>& folders);
 // Of the run's settings; "encoding" means "encoding.type"; "" when it has none.
 std::string value_of(const Summary& summary, const std::string& key);

@@ -1,10 +1,9 @@
 // `longshot report DIR...`: tables on standard output, and a page or a CSV file when asked.
+#include <cstdlib>
+#include <filesystem>
 #include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -21,7 +20,8 @@ int report_command(const ReportArguments& arguments) {
   if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     width = size.ws_col;
   const bool color = terminal && std::getenv("NO_COLOR") == nullptr;
-  fmt::print("{}", arguments.markdown ? report_markdown(report) : report_text(report, color, width));
+  fmt::print("{}",
+             arguments.markdown ? report_markdown(report) : report_text(report, color, width));
   const auto write = [](const char* what, const std::string& path, const std::string& content) {
     try {
       write_file_atomically(path, content);

@@ -1,11 +1,11 @@
-// The report as one self-contained HTML page: readable with no explanation, on a phone and in print, in light and
-// dark, from a file, with no network and no script.
-#include <fmt/core.h>
-
+// The report as one self-contained HTML page: readable with no explanation, on a phone and in
+// print, in light and dark, from a file, with no network and no script.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <fmt/core.h>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/error.h"
@@ -13,8 +13,6 @@
 #include "experiments/line_chart.h"
 #include "experiments/report.h"
 #include "train/progress.h"
-
-#include <nlohmann/json.hpp>
 
 namespace longshot {
 namespace {
@@ -75,22 +73,30 @@ std::string metric_heading(const ReportPanel& panel) {
 
 const char* verdict_class(Verdict verdict) {
   switch (verdict) {
-    case Verdict::extrapolates: return "extrapolates";
-    case Verdict::fails: return "fails";
-    case Verdict::degrades: return "degrades";
-    default: return "soft";
+    case Verdict::extrapolates:
+      return "extrapolates";
+    case Verdict::fails:
+      return "fails";
+    case Verdict::degrades:
+      return "degrades";
+    default:
+      return "soft";
   }
 }
 
-// From dark blue (0) through green to yellow (1): viridis, which grows in lightness and so reads in grey, too.
+// From dark blue (0) through green to yellow (1): viridis, which grows in lightness and so reads in
+// grey, too.
 std::string heat_style(double share) {
-  static constexpr int kStops[][3] = {{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}};
+  static constexpr int kStops[][3] = {
+      {68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}};
   const double at = std::clamp(share, 0.0, 1.0) * 4;
   const int i = std::min(3, int(at));
   const double part = at - i;
   int rgb[3];
-  for (int c = 0; c < 3; ++c) rgb[c] = int(std::lround(kStops[i][c] + part * (kStops[i + 1][c] - kStops[i][c])));
-  return fmt::format("background:#{:02x}{:02x}{:02x};color:{}", rgb[0], rgb[1], rgb[2], share > 0.6 ? "#000" : "#fff");
+  for (int c = 0; c < 3; ++c)
+    rgb[c] = int(std::lround(kStops[i][c] + part * (kStops[i + 1][c] - kStops[i][c])));
+  return fmt::format("background:#{:02x}{:02x}{:02x};color:{}", rgb[0], rgb[1], rgb[2],
+                     share > 0.6 ? "#000" : "#fff");
 }
 
 std::string figure(const LineChart& chart, const std::vector<std::pair<int, std::string>>& legend) {
@@ -151,7 +157,8 @@ std::string findings(const ReportPanel& panel) {
       {Verdict::extrapolates, "learned the task and keep their score on longer sequences"},
       {Verdict::degrades, "learned the task and lose more than 5 points by the longest"},
       {Verdict::fails, "learned the task and have lost most of it by the longest"},
-      {Verdict::not_fitted, "did not reach 99 % on the training lengths: nothing is said about longer ones"}};
+      {Verdict::not_fitted,
+       "did not reach 99 % on the training lengths: nothing is said about longer ones"}};
   std::string out = "<ul class='findings'>";
   bool any = false;
   for (const auto& [verdict, words] : kWords) {
@@ -160,8 +167,9 @@ std::string findings(const ReportPanel& panel) {
       if (group.verdict == verdict) names += (names.empty() ? "" : "; ") + escape_html(group.label);
     if (names.empty()) continue;
     any = true;
-    out += fmt::format("<li><span class='tag {}'>{}</span> <b>{}</b> <span class='soft'>&ndash; {}</span></li>",
-                       verdict_class(verdict), name_of(verdict), names, words);
+    out += fmt::format(
+        "<li><span class='tag {}'>{}</span> <b>{}</b> <span class='soft'>&ndash; {}</span></li>",
+        verdict_class(verdict), name_of(verdict), names, words);
   }
   return any ? out + "</ul>\n" : "";
 }
@@ -169,11 +177,15 @@ std::string findings(const ReportPanel& panel) {
 std::string caption(const ReportPanel& panel) {
   double largest = 0;
   for (const ReportGroup& group : panel.groups)
-    for (const ReportPoint& point : group.points) largest = std::max(largest, point.spread.sampling_error);
-  std::string text = panel.repeated() ? "Line: mean over seeds; band: their standard deviation. " : "";
+    for (const ReportPoint& point : group.points)
+      largest = std::max(largest, point.spread.sampling_error);
+  std::string text =
+      panel.repeated() ? "Line: mean over seeds; band: their standard deviation. " : "";
   if (panel.metric != "loss") {
-    text += fmt::format("Sampling error of a point, from the finite number of test samples: at most {:.2f} points. ",
-                        100 * largest);
+    text += fmt::format(
+        "Sampling error of a point, from the finite number of test samples: at most {:.2f} "
+        "points. ",
+        100 * largest);
     if (panel.chance > 0) text += fmt::format("Guessing gets {:.1f} %.", 100 * panel.chance);
   }
   return text.empty() ? "" : "<p class='soft'>" + text + "</p>\n";
@@ -194,17 +206,22 @@ std::string heat_map(const ReportPanel& panel) {
     return trained > 0 && longer > 0 && length == *beyond ? " class='first'" : "";
   };
   std::string out = "<div class='scroll'><table class='heat'><tr><th></th>";
-  if (trained > 0) out += fmt::format("<th class='span' colspan='{}'>{}</th>", trained, trained > 2 ? "trained" : "");
+  if (trained > 0)
+    out +=
+        fmt::format("<th class='span' colspan='{}'>{}</th>", trained, trained > 2 ? "trained" : "");
   if (longer > 0)
-    out += fmt::format("<th class='span{}' colspan='{}'>longer than in training</th>", trained > 0 ? " first" : "", longer);
+    out += fmt::format("<th class='span{}' colspan='{}'>longer than in training</th>",
+                       trained > 0 ? " first" : "", longer);
   out += "</tr><tr><th>length</th>";
-  for (const int64_t length : panel.lengths) out += fmt::format("<th{}>{}</th>", edge(length), length);
+  for (const int64_t length : panel.lengths)
+    out += fmt::format("<th{}>{}</th>", edge(length), length);
   out += "</tr>";
   for (const ReportGroup& group : panel.groups) {
     out += "<tr><td>" + escape_html(group.label) + "</td>";
     for (const int64_t length : panel.lengths) {
-      const auto found = std::find_if(group.points.begin(), group.points.end(),
-                                      [&](const ReportPoint& point) { return point.length == length; });
+      const auto found =
+          std::find_if(group.points.begin(), group.points.end(),
+                       [&](const ReportPoint& point) { return point.length == length; });
       if (found == group.points.end()) {
         out += fmt::format("<td{}></td>", edge(length));
         continue;
@@ -218,21 +235,24 @@ std::string heat_map(const ReportPanel& panel) {
     out += "</tr>";
   }
   return out + "</table></div><p class='soft'>" +
-         std::string(panel.repeated() ? "Mean over seeds; brighter" : "Brighter") + " is better.</p>\n";
+         std::string(panel.repeated() ? "Mean over seeds; brighter" : "Brighter") +
+         " is better.</p>\n";
 }
 
 std::string score_table(const ReportPanel& panel) {
   const bool repeated = panel.repeated(), verdicts = panel.metric != "loss";
   std::string out =
-      "<div class='scroll'><table><tr><th>encoding</th>" + std::string(verdicts ? "<th class='text'>verdict</th>" : "") +
+      "<div class='scroll'><table><tr><th>encoding</th>" +
+      std::string(verdicts ? "<th class='text'>verdict</th>" : "") +
       "<th>in range</th><th>beyond</th>" + (repeated ? "<th>best seed beyond</th>" : "") +
       (verdicts ? "<th>sampling error</th>" : "") + (repeated ? "<th>runs</th>" : "") + "</tr>";
   for (const ReportGroup& group : panel.groups) {
     out += "<tr><td>" + escape_html(group.label) + "</td>";
     if (verdicts)
-      out += fmt::format("<td class='text'><span class='tag {}'>{}</span></td>", verdict_class(group.verdict),
-                         name_of(group.verdict));
-    out += "<td>" + show_spread(panel, group.in_range) + "</td><td>" + show_spread(panel, group.out_of_range) + "</td>";
+      out += fmt::format("<td class='text'><span class='tag {}'>{}</span></td>",
+                         verdict_class(group.verdict), name_of(group.verdict));
+    out += "<td>" + show_spread(panel, group.in_range) + "</td><td>" +
+           show_spread(panel, group.out_of_range) + "</td>";
     if (repeated) out += "<td>" + show(panel, group.best_out_of_range) + "</td>";
     if (verdicts) out += fmt::format("<td>{:.2f}</td>", 100 * group.out_of_range.sampling_error);
     if (repeated) out += fmt::format("<td>{}</td>", group.in_range.n);
@@ -242,7 +262,8 @@ std::string score_table(const ReportPanel& panel) {
 }
 
 // (step, loss) of a run's metrics.jsonl, thinned to at most `most` points.
-std::pair<std::vector<double>, std::vector<double>> training_curve(const std::string& folder, size_t most) {
+std::pair<std::vector<double>, std::vector<double>> training_curve(const std::string& folder,
+                                                                   size_t most) {
   std::vector<double> steps, losses;
   std::string content;
   try {
@@ -293,18 +314,21 @@ std::string training_chart(const ReportPanel& panel, Styles& styles, size_t poin
 }
 
 std::string runs_table(const ReportPanel& panel) {
-  std::string out = "<div class='scroll'><table><tr><th>encoding</th><th>seed</th><th>in range</th><th>beyond</th>"
-                    "<th>parameters</th><th>training</th><th>steps/s</th><th class='text'>run folder</th></tr>";
+  std::string out =
+      "<div class='scroll'><table><tr><th>encoding</th><th>seed</th><th>in "
+      "range</th><th>beyond</th>"
+      "<th>parameters</th><th>training</th><th>steps/s</th><th class='text'>run folder</th></tr>";
   for (const ReportGroup& group : panel.groups) {
     for (const Summary* run : group.runs) {
       const StoredEvaluation& evaluation = run->evaluations.front();
       const Score* inside = in_range(evaluation, panel.sliding);
-      out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td>"
-                         "<td class='wrap'>{}</td></tr>",
-                         escape_html(group.label), run->seed,
-                         show(panel, inside == nullptr ? NAN : metric_of(*run, *inside)),
-                         show(panel, out_of_range(*run, evaluation, panel.sliding)), run->parameters,
-                         format_duration(run->train_seconds), run->steps_per_second, escape_html(run->folder));
+      out += fmt::format(
+          "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td>"
+          "<td class='wrap'>{}</td></tr>",
+          escape_html(group.label), run->seed,
+          show(panel, inside == nullptr ? NAN : metric_of(*run, *inside)),
+          show(panel, out_of_range(*run, evaluation, panel.sliding)), run->parameters,
+          format_duration(run->train_seconds), run->steps_per_second, escape_html(run->folder));
     }
   }
   return out + "</table></div>\n";
@@ -317,11 +341,13 @@ std::string settings(const Report& report) {
     std::vector<std::string> values;
     for (const Summary& summary : report.summaries) {
       const std::string value = value_of(summary, key);
-      if (!value.empty() && std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+      if (!value.empty() && std::find(values.begin(), values.end(), value) == values.end())
+        values.push_back(value);
     }
     std::string list;
     constexpr size_t kMost = 12;
-    for (size_t i = 0; i < values.size() && i < kMost; ++i) list += (i == 0 ? "" : ", ") + escape_html(values[i]);
+    for (size_t i = 0; i < values.size() && i < kMost; ++i)
+      list += (i == 0 ? "" : ", ") + escape_html(values[i]);
     if (values.size() > kMost) list += fmt::format(" and {} more", values.size() - kMost);
     out += fmt::format("<li><b>{}</b>: {}</li>", escape_html(key), list);
   }
@@ -329,29 +355,35 @@ std::string settings(const Report& report) {
   if (report.summaries.empty()) return out;
   std::string shared;
   for (const auto& [key, value] : report.summaries.front().settings) {
-    const bool same = std::all_of(report.summaries.begin(), report.summaries.end(), [&, &key = key, &value = value](const Summary& summary) {
-      for (const auto& [name, other] : summary.settings)
-        if (name == key) return other == value;
-      return false;
-    });
-    if (same) shared += fmt::format("<div><span class='soft'>{}</span> {}</div>", escape_html(key),
-                                    value.empty() ? "&ndash;" : escape_html(value));
+    const bool same = std::all_of(report.summaries.begin(), report.summaries.end(),
+                                  [&, &key = key, &value = value](const Summary& summary) {
+                                    for (const auto& [name, other] : summary.settings)
+                                      if (name == key) return other == value;
+                                    return false;
+                                  });
+    if (same)
+      shared += fmt::format("<div><span class='soft'>{}</span> {}</div>", escape_html(key),
+                            value.empty() ? "&ndash;" : escape_html(value));
   }
   if (shared.empty()) return out;
-  return out + "<details><summary>What all runs share</summary><div class='settings'>" + shared + "</div></details>\n";
+  return out + "<details><summary>What all runs share</summary><div class='settings'>" + shared +
+         "</div></details>\n";
 }
 
 }  // namespace
 
 std::string report_html(const Report& report) {
-  std::string out = "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
-                    "<meta name='viewport' content='width=device-width,initial-scale=1'>"
-                    "<meta name='color-scheme' content='light dark'><title>" +
-                    escape_html(report.title) + " - Longshot</title><style>" + kStyle + "</style></head><body>\n";
+  std::string out =
+      "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
+      "<meta name='viewport' content='width=device-width,initial-scale=1'>"
+      "<meta name='color-scheme' content='light dark'><title>" +
+      escape_html(report.title) + " - Longshot</title><style>" + kStyle + "</style></head><body>\n";
   out += "<h1>" + escape_html(report.title) + "</h1>\n";
-  out += fmt::format("<p class='soft'>{} finished {}. Models were trained on short sequences and then shown longer "
-                     "ones; what differs is how they are told the order of their tokens.</p>\n",
-                     report.summaries.size(), report.summaries.size() == 1 ? "run" : "runs");
+  out += fmt::format(
+      "<p class='soft'>{} finished {}. Models were trained on short sequences and then shown "
+      "longer "
+      "ones; what differs is how they are told the order of their tokens.</p>\n",
+      report.summaries.size(), report.summaries.size() == 1 ? "run" : "runs");
   out += settings(report);
   Styles styles;
   const size_t points = report.summaries.size() > 100 ? 40 : 100;
@@ -365,15 +397,21 @@ std::string report_html(const Report& report) {
     out += "<details><summary>Each run</summary>" + runs_table(panel) + "</details>\n";
   }
   if (!report.unfinished.empty()) {
-    out += "<h2>Not in the tables</h2><div class='scroll'><table><tr><th>state</th><th class='text'>message</th>"
-           "<th class='text'>run folder</th></tr>";
+    out +=
+        "<h2>Not in the tables</h2><div class='scroll'><table><tr><th>state</th><th "
+        "class='text'>message</th>"
+        "<th class='text'>run folder</th></tr>";
     for (const UnfinishedRun& run : report.unfinished)
-      out += "<tr><td>" + escape_html(run.state) + "</td><td class='wrap'>" + escape_html(run.message) +
-             "</td><td class='wrap'>" + escape_html(run.folder) + "</td></tr>";
+      out += "<tr><td>" + escape_html(run.state) + "</td><td class='wrap'>" +
+             escape_html(run.message) + "</td><td class='wrap'>" + escape_html(run.folder) +
+             "</td></tr>";
     out += "</table></div>";
   }
-  out += "<p class='soft'>in range: lengths drawn as in training. beyond: mean over the longer lengths. &plusmn;: standard "
-         "deviation over seeds. sampling error: standard error from the finite number of test samples.</p>\n";
+  out +=
+      "<p class='soft'>in range: lengths drawn as in training. beyond: mean over the longer "
+      "lengths. &plusmn;: standard "
+      "deviation over seeds. sampling error: standard error from the finite number of test "
+      "samples.</p>\n";
   return out + "</body></html>\n";
 }
 

@@ -83,14 +83,17 @@ double largest_error(const ReportPanel& panel) {
 
 // What the columns mean: only of columns that are there.
 std::string legend(const Report& report) {
-  std::string text = "in range: lengths drawn as in training. beyond: mean over the longer lengths.";
+  std::string text =
+      "in range: lengths drawn as in training. beyond: mean over the longer lengths.";
   const auto any = [&](auto predicate) {
     return std::any_of(report.panels.begin(), report.panels.end(), predicate);
   };
   if (any([](const ReportPanel& panel) { return panel.repeated(); }))
     text += " +-: standard deviation over seeds. best: the best seed beyond.";
   if (any([](const ReportPanel& panel) { return panel.metric != "loss"; }))
-    text += " A verdict is given only where in range reaches 99 %: below that, a model has not learned the task.";
+    text +=
+        " A verdict is given only where in range reaches 99 %: below that, a model has not learned "
+        "the task.";
   return text;
 }
 
@@ -165,14 +168,20 @@ std::string report_text(const Report& report, bool color, int64_t width) {
       std::string text = line(row);
       if (color) {
         const std::string& verdict = row.back();
-        const char* code = verdict == "extrapolates" ? "\x1b[32m" : verdict == "fails beyond" ? "\x1b[31m" : verdict == "not fitted" ? "\x1b[2m" : "";
+        const char* code = verdict == "extrapolates"   ? "\x1b[32m"
+                           : verdict == "fails beyond" ? "\x1b[31m"
+                           : verdict == "not fitted"   ? "\x1b[2m"
+                                                       : "";
         if (*code != 0) text = code + text.substr(0, text.size() - 1) + "\x1b[0m\n";
       }
       out += text;
     }
     if (panel.metric != "loss")
-      out += wrapped(fmt::format("sampling error of one number, from the finite number of test samples: at most {:.2f} "
-                                 "points", 100 * largest_error(panel)), text_width);
+      out += wrapped(fmt::format("sampling error of one number, from the finite number of test "
+                                 "samples: at most {:.2f} "
+                                 "points",
+                                 100 * largest_error(panel)),
+                     text_width);
     out += "\n";
   }
   out += wrapped(legend(report), text_width);
@@ -206,15 +215,18 @@ std::string report_markdown(const Report& report) {
 std::string report_csv(const Report& report) {
   std::vector<std::string> keys;
   for (const std::string& key : report.differing)
-    if (key != "seed" && key != "task" && key != "encoding" && key != "positions") keys.push_back(key);
+    if (key != "seed" && key != "task" && key != "encoding" && key != "positions")
+      keys.push_back(key);
   std::string out = "study,cell,task,encoding,positions,label,seed";
   for (const std::string& key : keys) out += "," + csv_field(key);
-  out += ",evaluation,window,length,train_min,train_max,samples,loss,accuracy,accuracy_error,sequence_accuracy,"
-         "sequence_accuracy_error,parameters,train_seconds,steps\n";
+  out +=
+      ",evaluation,window,length,train_min,train_max,samples,loss,accuracy,accuracy_error,sequence_"
+      "accuracy,"
+      "sequence_accuracy_error,parameters,train_seconds,steps\n";
   for (const Summary& summary : report.summaries) {
-    std::string prefix = fmt::format("{},{},{},{},{},{},{}", csv_field(summary.study),
-                                     csv_field(summary.cell), summary.task, summary.encoding,
-                                     summary.positions, csv_field(summary.encoding_label), summary.seed);
+    std::string prefix = fmt::format(
+        "{},{},{},{},{},{},{}", csv_field(summary.study), csv_field(summary.cell), summary.task,
+        summary.encoding, summary.positions, csv_field(summary.encoding_label), summary.seed);
     for (const std::string& key : keys) {
       prefix += "," + csv_field(value_of(summary, key));
     }

@@ -1,11 +1,10 @@
 #include "experiments/run_cell.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "core/device.h"
 #include "core/files.h"
@@ -106,8 +105,8 @@ int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
     summary.steps_per_second = double(trained.progress.step) / summary.train_seconds;
     summary.tokens_per_second = double(trained.progress.tokens) / summary.train_seconds;
   }
-  summary.memory_bytes = int64_t(built.context->step_heap().capacity() +
-                                 built.context->persistent_heap().capacity());
+  summary.memory_bytes =
+      int64_t(built.context->step_heap().capacity() + built.context->persistent_heap().capacity());
   summary.evaluations.push_back(std::move(evaluation));
   write_summary(run.folder, summary);
   const Score* inside = in_range(summary.evaluations.front(),
@@ -133,24 +132,25 @@ BuiltModel build_model(const RunConfig& config, bool log_choice) {
   BuiltModel built;
   built.task = make_task(config.task.type, config.task.options);
   if (built.task->spec().causal && !config.model.causal) {
-    throw UsageError(fmt::format(
-        "{}: task {} predicts later inputs; it needs model.causal = true, or every token would see its own "
-        "answer", config.task.where.to_string(), config.task.type));
+    throw UsageError(
+        fmt::format("{}: task {} predicts later inputs; it needs model.causal = true, or every "
+                    "token would see its own "
+                    "answer",
+                    config.task.where.to_string(), config.task.type));
   }
   std::string reason;
   built.backend = make_backend(config.device.type, &reason, config.device.tf32);
   if (log_choice) log::note("device {}: {}", built.backend->name(), reason);
   built.context = std::make_unique<Context>(*built.backend);
-  built.encoder = std::make_unique<Encoder>(*built.context, config.model, config.encoding.with_type(),
-                                            config.positions.with_type(),
-                                            interface_of(*built.task, config), uint64_t(config.seed));
+  built.encoder = std::make_unique<Encoder>(
+      *built.context, config.model, config.encoding.with_type(), config.positions.with_type(),
+      interface_of(*built.task, config), uint64_t(config.seed));
   return built;
 }
 
 std::string encoding_label(const RunConfig& config) {
   const bool plain = config.positions.type == Schema::installed().positions().default_type;
-  return plain ? config.encoding.type
-               : config.encoding.type + " " + config.positions.type;
+  return plain ? config.encoding.type : config.encoding.type + " " + config.positions.type;
 }
 
 void write_cell(const CellRun& run) {

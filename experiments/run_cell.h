@@ -1,4 +1,5 @@
-// One run: build task and model from a RunConfig, train, evaluate, write the result into its folder.
+// One run: build task and model from a RunConfig, train, evaluate, write the result into its
+// folder.
 #pragma once
 
 #include <memory>
@@ -39,8 +40,8 @@ struct CellRun {
   std::string study, cell;
 };
 
-// Trains from where the folder's state is, evaluates, writes summary.json. Returns an exit code; failures are
-// logged and written to status.json. The caller has installed a SignalScope.
+// Trains from where the folder's state is, evaluates, writes summary.json. Returns an exit code;
+// failures are logged and written to status.json. The caller has installed a SignalScope.
 struct CellDisplay {
   bool progress = true;  // a line that moves on a terminal, a line every few seconds elsewhere
   std::string label;     // which cell this is, for those lines; "": the only one
@@ -48,7 +49,8 @@ struct CellDisplay {
 int run_cell(const CellRun& run, const CellDisplay& display = {});
 // Whether the training state in the folder, if any, can be gone on from. Logs why not.
 bool can_resume(const CellRun& run);
-// Everything run_cell needs, in a folder: config.toml and cell.json. Sweeps hand cells to child processes so.
+// Everything run_cell needs, in a folder: config.toml and cell.json. Sweeps hand cells to child
+// processes so.
 void write_cell(const CellRun& run);
 CellRun read_cell(const std::string& folder);
 

@@ -1,11 +1,11 @@
-// `longshot run`: one run, or every cell of a sweep. Finished cells are skipped, interrupted ones resumed; a
-// failed cell is reported and the rest goes on. Ends with the table and the page of what is finished.
+// `longshot run`: one run, or every cell of a sweep. Finished cells are skipped, interrupted ones
+// resumed; a failed cell is reported and the rest goes on. Ends with the table and the page of what
+// is finished.
+#include <algorithm>
+#include <filesystem>
 #include <fmt/core.h>
 #include <signal.h>
 #include <sys/prctl.h>
-
-#include <algorithm>
-#include <filesystem>
 
 #include "core/log.h"
 #include "core/parallel.h"
@@ -35,15 +35,17 @@ void print_dry_run(const SweepPlan& plan, const RunArguments& arguments) {
     total += seconds[i];
   }
   const double jobs = double(std::min<int64_t>(arguments.jobs, int64_t(plan.cells.size())));
-  fmt::print("about {} in all with {} {} a cell{}; estimated from a few steps of each kind of cell\n",
-             format_duration(total / jobs), threads(), threads() == 1 ? "thread" : "threads",
-             jobs > 1 ? fmt::format(" and {} cells side by side", int64_t(jobs)) : "");
+  fmt::print(
+      "about {} in all with {} {} a cell{}; estimated from a few steps of each kind of cell\n",
+      format_duration(total / jobs), threads(), threads() == 1 ? "thread" : "threads",
+      jobs > 1 ? fmt::format(" and {} cells side by side", int64_t(jobs)) : "");
 }
 
 }  // namespace
 
 int run_command(const RunArguments& arguments) {
-  if (arguments.jobs < 1) throw UsageError(fmt::format("--jobs: {} is less than 1", arguments.jobs));
+  if (arguments.jobs < 1)
+    throw UsageError(fmt::format("--jobs: {} is less than 1", arguments.jobs));
   set_threads(int(arguments.threads > 0 ? arguments.threads : 0));
   if (arguments.threads == 0 && arguments.jobs > 1)
     set_threads(int(std::max<int64_t>(1, threads() / arguments.jobs)));

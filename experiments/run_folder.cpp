@@ -1,14 +1,13 @@
 #include "experiments/run_folder.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 #include <vector>
 
 #include "core/error.h"
@@ -18,9 +17,9 @@ namespace longshot {
 namespace {
 
 constexpr std::pair<RunState, const char*> kNames[] = {
-    {RunState::absent, "absent"},           {RunState::created, "created"},
-    {RunState::running, "running"},         {RunState::interrupted, "interrupted"},
-    {RunState::finished, "finished"},       {RunState::failed, "failed"},
+    {RunState::absent, "absent"},     {RunState::created, "created"},
+    {RunState::running, "running"},   {RunState::interrupted, "interrupted"},
+    {RunState::finished, "finished"}, {RunState::failed, "failed"},
     {RunState::diverged, "diverged"}};
 
 struct flock whole_file() {
@@ -73,13 +72,11 @@ RunStatus read_status(const std::string& folder) {
 }
 
 void write_status(const std::string& folder, RunStatus status) {
-  const nlohmann::ordered_json json = {{"state", name_of(status.state)},
-                                       {"identity", status.identity},
-                                       {"exit_code", status.exit_code},
-                                       {"message", status.message},
-                                       {"process", status.process},
-                                       {"started", status.started},
-                                       {"updated", time_now()}};
+  const nlohmann::ordered_json json = {
+      {"state", name_of(status.state)}, {"identity", status.identity},
+      {"exit_code", status.exit_code},  {"message", status.message},
+      {"process", status.process},      {"started", status.started},
+      {"updated", time_now()}};
   write_file_atomically(folder + "/status.json", json.dump(2) + "\n");
 }
 
@@ -87,7 +84,8 @@ FolderLock::FolderLock(const std::string& folder) {
   descriptor_ = open((folder + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0)
     throw UsageError(fmt::format("cannot write in {}: {}", folder, std::strerror(errno)));
-  // A lock of the open file, not of the process: it can be asked about, and it ends with the process.
+  // A lock of the open file, not of the process: it can be asked about, and it ends with the
+  // process.
   struct flock whole = whole_file();
   held_ = fcntl(descriptor_, F_OFD_SETLK, &whole) == 0;
 }
@@ -112,7 +110,8 @@ void check_trained(const std::string& folder) {
   if (!file_exists(folder + "/config.toml")) {
     std::vector<std::string> runs;
     for (const auto& entry : fs::directory_iterator(folder, error))
-      if (file_exists(entry.path().string() + "/config.toml")) runs.push_back(entry.path().string());
+      if (file_exists(entry.path().string() + "/config.toml"))
+        runs.push_back(entry.path().string());
     std::sort(runs.begin(), runs.end());
     std::string list;
     for (size_t i = 0; i < runs.size() && i < 5; ++i) list += (list.empty() ? "" : ", ") + runs[i];
@@ -121,7 +120,8 @@ void check_trained(const std::string& folder) {
                                  list.empty() ? "" : "; it holds the runs ", list));
   }
   if (!file_exists(folder + "/checkpoint.safetensors"))
-    throw UsageError(fmt::format("{}: there is no checkpoint; the run has not got that far", folder));
+    throw UsageError(
+        fmt::format("{}: there is no checkpoint; the run has not got that far", folder));
 }
 
 void make_folder(const std::string& path) {

@@ -6,7 +6,8 @@
 //   evaluations/*.json           later results of `longshot eval`, beside the first
 //   metrics.jsonl, timing.jsonl, log.txt, checkpoint.safetensors, training_state.safetensors
 //
-// A lock on the folder's .lock file is held while a process works in it: two processes never write one run.
+// A lock on the folder's .lock file is held while a process works in it: two processes never write
+// one run.
 #pragma once
 
 #include <string>
@@ -25,8 +26,9 @@ struct RunStatus {
   int64_t process = 0;
 };
 
-// What status.json says; `running` only while some process holds the folder's lock, otherwise `interrupted`. A
-// folder with a config but no readable status counts as `created`; no folder or no config as `absent`.
+// What status.json says; `running` only while some process holds the folder's lock, otherwise
+// `interrupted`. A folder with a config but no readable status counts as `created`; no folder or no
+// config as `absent`.
 RunStatus read_status(const std::string& folder);
 void write_status(const std::string& folder, RunStatus status);  // fills in `updated`
 

@@ -65,8 +65,8 @@ Json to_json(const std::vector<LengthScore>& scores) {
 std::vector<LengthScore> scores_from(const Json& list) {
   std::vector<LengthScore> result;
   for (const Json& json : list) {
-    result.push_back({json.at("length").get<int64_t>(), json.at("window") == "sliding",
-                      score_from(json)});
+    result.push_back(
+        {json.at("length").get<int64_t>(), json.at("window") == "sliding", score_from(json)});
   }
   return result;
 }
@@ -95,38 +95,37 @@ void write_summary(const std::string& folder, const Summary& summary) {
   LONGSHOT_CHECK(!summary.evaluations.empty(), "summary of {}: no evaluation", folder);
   Json axes = Json::object();
   for (const auto& [key, value] : summary.axes) axes[key] = value;
-  const Json json = {
-      {"format", 1},
-      {"version", summary.version},
-      {"study", summary.study},
-      {"cell", summary.cell},
-      {"identity", summary.identity},
-      {"task", summary.task},
-      {"encoding", summary.encoding},
-      {"positions", summary.positions},
-      {"encoding_label", summary.encoding_label},
-      {"axes", axes},
-      {"seed", summary.seed},
-      {"device", summary.device},
-      {"device_description", summary.device_description},
-      {"threads", summary.threads},
-      {"parameters", summary.parameters},
-      {"parameters_sha256", summary.parameters_sha256},
-      {"chance", summary.chance},
-      {"metric", summary.metric},
-      {"bytes", summary.bytes},
-      {"train_lengths", {{"min", summary.train_min}, {"max", summary.train_max}}},
-      {"steps", summary.steps},
-      {"best_step", summary.best_step},
-      {"stopped_early", summary.stopped_early},
-      {"skipped_steps", summary.skipped_steps},
-      {"last_loss", summary.last_loss},
-      {"timing",
-       {{"train_seconds", summary.train_seconds},
-        {"steps_per_second", summary.steps_per_second},
-        {"tokens_per_second", summary.tokens_per_second}}},
-      {"memory_bytes", summary.memory_bytes},
-      {"evaluation", to_json(summary.evaluations.front())}};
+  const Json json = {{"format", 1},
+                     {"version", summary.version},
+                     {"study", summary.study},
+                     {"cell", summary.cell},
+                     {"identity", summary.identity},
+                     {"task", summary.task},
+                     {"encoding", summary.encoding},
+                     {"positions", summary.positions},
+                     {"encoding_label", summary.encoding_label},
+                     {"axes", axes},
+                     {"seed", summary.seed},
+                     {"device", summary.device},
+                     {"device_description", summary.device_description},
+                     {"threads", summary.threads},
+                     {"parameters", summary.parameters},
+                     {"parameters_sha256", summary.parameters_sha256},
+                     {"chance", summary.chance},
+                     {"metric", summary.metric},
+                     {"bytes", summary.bytes},
+                     {"train_lengths", {{"min", summary.train_min}, {"max", summary.train_max}}},
+                     {"steps", summary.steps},
+                     {"best_step", summary.best_step},
+                     {"stopped_early", summary.stopped_early},
+                     {"skipped_steps", summary.skipped_steps},
+                     {"last_loss", summary.last_loss},
+                     {"timing",
+                      {{"train_seconds", summary.train_seconds},
+                       {"steps_per_second", summary.steps_per_second},
+                       {"tokens_per_second", summary.tokens_per_second}}},
+                     {"memory_bytes", summary.memory_bytes},
+                     {"evaluation", to_json(summary.evaluations.front())}};
   write_file_atomically(folder + "/summary.json", json.dump(1) + "\n");
 }
 
@@ -143,7 +142,8 @@ void write_evaluation(const std::string& folder, const StoredEvaluation& evaluat
   }
   if (name.size() > 60) name.resize(60);
   name += fmt::format("-{:08x}", uint32_t(hash_name(asked.data(), asked.size())));
-  write_file_atomically(folder + "/evaluations/" + name + ".json", to_json(evaluation).dump(1) + "\n");
+  write_file_atomically(folder + "/evaluations/" + name + ".json",
+                        to_json(evaluation).dump(1) + "\n");
 }
 
 Summary read_summary(const std::string& folder) {
@@ -193,8 +193,7 @@ Summary read_summary(const std::string& folder) {
       summary.evaluations.push_back(evaluation_from(Json::parse(read_file(file))));
     }
   } catch (const nlohmann::json::exception& error) {
-    throw UsageError(fmt::format("{}: not a readable result ({})", path,
-                                 error.what()));
+    throw UsageError(fmt::format("{}: not a readable result ({})", path, error.what()));
   }
   return summary;
 }

@@ -12,37 +12,40 @@ namespace longshot {
 
 // One evaluation of a run: the first, made by `longshot run`, or one of `longshot eval`.
 struct StoredEvaluation {
-  std::string label;                    // "" for the first; else what was changed: "encoding.scaling=yarn"
-  std::vector<std::string> overrides;   // key=value
+  std::string label;  // "" for the first; else what was changed: "encoding.scaling=yarn"
+  std::vector<std::string> overrides;  // key=value
   Evaluation scores;
   double seconds = 0;
 };
 
 struct Summary {
   std::string version;
-  std::string study, cell;              // folder names
-  std::string folder;                   // where it was read from; not stored
+  std::string study, cell;  // folder names
+  std::string folder;       // where it was read from; not stored
   std::string identity;
   std::string task, encoding, positions;
-  std::string encoding_label;           // type with what tells it from its defaults: "rope", "rope randomized"
-  std::vector<std::pair<std::string, std::string>> axes;  // sweep key and value, as text, seed included
-  // Not stored: every key of config.toml that can change the result, dotted, with its value as text.
+  std::string
+      encoding_label;  // type with what tells it from its defaults: "rope", "rope randomized"
+  std::vector<std::pair<std::string, std::string>>
+      axes;  // sweep key and value, as text, seed included
+  // Not stored: every key of config.toml that can change the result, dotted, with its value as
+  // text.
   std::vector<std::pair<std::string, std::string>> settings;
   int64_t seed = 0;
   std::string device, device_description;
   int64_t threads = 0;
   int64_t parameters = 0;
   std::string parameters_sha256;
-  double chance = 0;                    // accuracy of guessing
-  std::string metric;                   // "accuracy", "sequence_accuracy" or "loss": what a study compares
-  bool bytes = false;                   // targets are bytes: bits per byte has a meaning
-  int64_t train_min = 0, train_max = 0; // training lengths, the task's own measure
+  double chance = 0;   // accuracy of guessing
+  std::string metric;  // "accuracy", "sequence_accuracy" or "loss": what a study compares
+  bool bytes = false;  // targets are bytes: bits per byte has a meaning
+  int64_t train_min = 0, train_max = 0;  // training lengths, the task's own measure
   int64_t steps = 0, best_step = -1;
   bool stopped_early = false;
   uint64_t skipped_steps = 0;
   double last_loss = 0;
   double train_seconds = 0, steps_per_second = 0, tokens_per_second = 0;
-  int64_t memory_bytes = 0;             // device memory at its peak
+  int64_t memory_bytes = 0;                   // device memory at its peak
   std::vector<StoredEvaluation> evaluations;  // the first is the run's own
 };
 
@@ -57,7 +60,8 @@ Summary read_summary(const std::string& folder);
 double metric_of(const Summary& summary, const Score& score);
 double metric_error_of(const Summary& summary, const Score& score);
 // Mean of the metric over the lengths beyond training; NaN when there are none.
-double out_of_range(const Summary& summary, const StoredEvaluation& evaluation, bool sliding = false);
+double out_of_range(const Summary& summary, const StoredEvaluation& evaluation,
+                    bool sliding = false);
 const Score* in_range(const StoredEvaluation& evaluation, bool sliding = false);
 
 }  // namespace longshot

@@ -19,8 +19,8 @@
 namespace longshot {
 namespace {
 
-// The part of a config that evaluation depends on, as text: for telling whether a finished cell must be
-// evaluated again.
+// The part of a config that evaluation depends on, as text: for telling whether a finished cell
+// must be evaluated again.
 std::string evaluation_text(const RunConfig& config) {
   ConfigTable table;
   write_options(table, config.evaluate);
@@ -96,9 +96,11 @@ Cost measure(const RunConfig& config) {
     ++steps;
   }
   int64_t counted = 0;
-  for (int64_t n = lengths.low(); n <= lengths.high(); n += std::max<int64_t>(1, (lengths.high() - lengths.low()) / 32)) {
-    mean_operations += step_operations(config.model, int64_t(classes),
-                                       config.train.batch * config.train.accumulate, task.model_length(n));
+  for (int64_t n = lengths.low(); n <= lengths.high();
+       n += std::max<int64_t>(1, (lengths.high() - lengths.low()) / 32)) {
+    mean_operations +=
+        step_operations(config.model, int64_t(classes),
+                        config.train.batch * config.train.accumulate, task.model_length(n));
     ++counted;
   }
   const double per_operation = seconds / operations;
@@ -117,8 +119,9 @@ Cost measure(const RunConfig& config) {
   const double one = step_operations(config.model, int64_t(classes), 1, task.model_length(probe));
   const double per_sample = took / double(std::max<int64_t>(score.samples, 1)) / one;
   for (const int64_t length : asked) {
-    cost.evaluation += per_sample * double(config.evaluate.samples) *
-                       step_operations(config.model, int64_t(classes), 1, task.model_length(length));
+    cost.evaluation +=
+        per_sample * double(config.evaluate.samples) *
+        step_operations(config.model, int64_t(classes), 1, task.model_length(length));
   }
   cost.in_range = per_sample * double(config.evaluate.in_range_samples) * mean_operations /
                   double(counted) / double(config.train.batch * config.train.accumulate);
@@ -129,18 +132,23 @@ Cost measure(const RunConfig& config) {
 }  // namespace
 
 double step_operations(const ModelOptions& model, int64_t classes, int64_t rows, int64_t length) {
-  const double b = double(rows), t = double(length), d = double(model.dim), l = double(model.layers);
+  const double b = double(rows), t = double(length), d = double(model.dim),
+               l = double(model.layers);
   return 6 * b * t * (l * (4 * d * d + 2 * d * double(model.ffn)) + d * double(classes)) +
          12 * l * b * t * t * d;
 }
 
 bool PlannedCell::needs_work(bool retry_failed) const {
   switch (status.state) {
-    case RunState::finished: return evaluate_again;
+    case RunState::finished:
+      return evaluate_again;
     case RunState::failed:
-    case RunState::diverged: return retry_failed;
-    case RunState::running: return false;
-    default: return true;
+    case RunState::diverged:
+      return retry_failed;
+    case RunState::running:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -176,7 +184,8 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
       if (devices.insert(cell.config.device.type).second) {
         std::string reason;
         const std::unique_ptr<Backend> device = make_backend(cell.config.device.type, &reason);
-        plan.device += fmt::format("{}{}: {}", plan.device.empty() ? "" : "; ", device->name(), reason);
+        plan.device +=
+            fmt::format("{}{}: {}", plan.device.empty() ? "" : "; ", device->name(), reason);
       }
     }
     plan.cells.push_back(std::move(planned));
@@ -185,8 +194,8 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
 }
 
 std::vector<double> estimate_seconds(const SweepPlan& plan, bool retry_failed) {
-  // At most this many kinds of cells are measured; the others are scaled from a measured cell with the
-  // same encoding, or any.
+  // At most this many kinds of cells are measured; the others are scaled from a measured cell with
+  // the same encoding, or any.
   constexpr size_t kMeasured = 40;
   std::map<std::string, Cost> known;
   std::map<std::string, std::pair<double, Cost>> by_encoding;  // operations of one step, cost

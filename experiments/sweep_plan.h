@@ -1,4 +1,5 @@
-// What a `longshot run` will do: every cell of the config with its folder and state, and how long it will take.
+// What a `longshot run` will do: every cell of the config with its folder and state, and how long
+// it will take.
 #pragma once
 
 #include <string>
@@ -13,7 +14,8 @@ namespace longshot {
 struct PlannedCell {
   CellRun run;
   RunStatus status;
-  bool evaluate_again = false;  // finished, but [evaluate] has changed since, or the result is damaged
+  bool evaluate_again =
+      false;  // finished, but [evaluate] has changed since, or the result is damaged
   bool needs_work(bool retry_failed) const;
 };
 
@@ -26,11 +28,12 @@ struct SweepPlan {
 
 SweepPlan plan_sweep(const RunArguments& arguments);
 
-// Seconds for each cell on this machine with `threads`: a few steps of each kind of cell are measured, the rest
-// follows by its number of operations. Cells that need no work get 0.
+// Seconds for each cell on this machine with `threads`: a few steps of each kind of cell are
+// measured, the rest follows by its number of operations. Cells that need no work get 0.
 std::vector<double> estimate_seconds(const SweepPlan& plan, bool retry_failed);
 
-// Floating-point operations of one training step on (rows, length): 6 B T (L (4 d^2 + 2 d ffn) + d V) + 12 L B T^2 d.
+// Floating-point operations of one training step on (rows, length): 6 B T (L (4 d^2 + 2 d ffn) + d
+// V) + 12 L B T^2 d.
 double step_operations(const ModelOptions& model, int64_t classes, int64_t rows, int64_t length);
 
 }  // namespace longshot

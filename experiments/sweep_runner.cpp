@@ -1,17 +1,16 @@
 #include "experiments/sweep_runner.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <map>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include "core/files.h"
 #include "core/log.h"
@@ -57,8 +56,8 @@ std::string describe(int code, const std::string& folder, const std::string& err
   }
 }
 
-// A child's log goes to its log.txt; its standard error is not mixed with the others'. It is in a process group of
-// its own: Ctrl-C reaches this process alone, which passes it on once.
+// A child's log goes to its log.txt; its standard error is not mixed with the others'. It is in a
+// process group of its own: Ctrl-C reaches this process alone, which passes it on once.
 pid_t start_child(const std::string& folder) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string threads_text = std::to_string(threads());
@@ -83,7 +82,9 @@ pid_t start_child(const std::string& folder) {
   return pid;
 }
 
-std::string count(int64_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+std::string count(int64_t n, const char* noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
 
 }  // namespace
 
@@ -109,13 +110,14 @@ SweepRunner::SweepRunner(SweepPlan& plan, const RunArguments& arguments)
 
 void SweepRunner::print_begin() const {
   if (plan_.cells.size() == 1 && !todo_.empty()) {
-    fmt::print(stderr, "{}: {} on {}, {}\n", plan_.study, plan_.cells.front().run.cell, plan_.device,
-               count(threads(), "thread"));
+    fmt::print(stderr, "{}: {} on {}, {}\n", plan_.study, plan_.cells.front().run.cell,
+               plan_.device, count(threads(), "thread"));
   } else if (!todo_.empty()) {
     const int64_t jobs = std::min<int64_t>(arguments_.jobs, int64_t(todo_.size()));
     fmt::print(stderr, "{}: {}{} on {}, {}{}\n", plan_.study, count(int64_t(todo_.size()), "cell"),
                before_ > 0 ? fmt::format(" to do ({} finished before)", before_) : "", plan_.device,
-               count(threads(), "thread"), jobs > 1 ? fmt::format(" each, {} side by side", jobs) : "");
+               count(threads(), "thread"),
+               jobs > 1 ? fmt::format(" each, {} side by side", jobs) : "");
   } else if (failed_before_ == 0 && busy_ == 0) {
     fmt::print(stderr, "{}: finished before, nothing to do\n", plan_.study);
   }
@@ -124,10 +126,12 @@ void SweepRunner::print_begin() const {
 void SweepRunner::print_end() const {
   if (plan_.cells.size() == 1) return;
   if (failed_ + failed_before_ + busy_ == 0 && !stopped_) return;
-  std::string text = fmt::format("{} of {} finished", done_ + before_, count(int64_t(plan_.cells.size()), "cell"));
+  std::string text =
+      fmt::format("{} of {} finished", done_ + before_, count(int64_t(plan_.cells.size()), "cell"));
   if (failed_ + failed_before_ > 0) text += fmt::format(", {} failed", failed_ + failed_before_);
   if (busy_ > 0) text += fmt::format(", {} left to another process", busy_);
-  const int64_t left = int64_t(plan_.cells.size()) - done_ - before_ - failed_ - failed_before_ - busy_;
+  const int64_t left =
+      int64_t(plan_.cells.size()) - done_ - before_ - failed_ - failed_before_ - busy_;
   if (left > 0) text += fmt::format(", {} not done yet", left);
   if (failed_ > 0) text += "; --retry-failed runs failed cells again";
   fmt::print(stderr, "{}: {}\n", plan_.study, text);
@@ -160,14 +164,14 @@ SweepRunner::Prepared SweepRunner::prepare(PlannedCell& cell) {
       return Prepared::finished;
     write_cell(cell.run);
   }
-  // A failed run goes on from its checkpoint where that is sound (the disk was full, the memory ran out). One that
-  // diverged would diverge again, and starts over.
+  // A failed run goes on from its checkpoint where that is sound (the disk was full, the memory ran
+  // out). One that diverged would diverge again, and starts over.
   const RunState before = cell.status.state;
   if (before == RunState::diverged || (before == RunState::failed && !can_resume(cell.run))) {
     const FolderLock lock(folder);
     if (!lock.held()) return Prepared::busy;
-    for (const char* file : {"training_state.safetensors", "checkpoint.safetensors", "metrics.jsonl",
-                             "timing.jsonl", "status.json", "summary.json"})
+    for (const char* file : {"training_state.safetensors", "checkpoint.safetensors",
+                             "metrics.jsonl", "timing.jsonl", "status.json", "summary.json"})
       std::filesystem::remove(folder + "/" + file);
   }
   return Prepared::ready;
@@ -190,7 +194,8 @@ bool SweepRunner::take(PlannedCell& cell) {
   return false;
 }
 
-void SweepRunner::ended(const PlannedCell& cell, int code, double seconds, const std::string& error) {
+void SweepRunner::ended(const PlannedCell& cell, int code, double seconds,
+                        const std::string& error) {
   ++ended_;
   if (code == kExitBusy) {
     ++busy_;
@@ -207,11 +212,13 @@ void SweepRunner::ended(const PlannedCell& cell, int code, double seconds, const
   }
   const std::string place =
       plan_.cells.size() > 1 ? fmt::format("[{}/{}] ", ended_, todo_.size()) : std::string();
-  fmt::print(stderr, "{}{}: {} ({})\n", place, cell.run.cell, describe(code, cell.run.folder, error),
-             format_duration(seconds));
+  fmt::print(stderr, "{}{}: {} ({})\n", place, cell.run.cell,
+             describe(code, cell.run.folder, error), format_duration(seconds));
 }
 
-bool SweepRunner::give_up() const { return stopped_ || (arguments_.fail_fast && failed_ > 0); }
+bool SweepRunner::give_up() const {
+  return stopped_ || (arguments_.fail_fast && failed_ > 0);
+}
 
 void SweepRunner::run_here() {
   for (PlannedCell* cell : todo_) {

@@ -1,7 +1,9 @@
-// Works off a planned sweep: cells one after another in this process, or side by side as child processes.
+// Works off a planned sweep: cells one after another in this process, or side by side as child
+// processes.
 //
-// A cell that fails is reported and the rest goes on. A cell that another process has taken is left to it: each
-// folder is locked while it is worked in, so two programs on one study share the cells between them.
+// A cell that fails is reported and the rest goes on. A cell that another process has taken is left
+// to it: each folder is locked while it is worked in, so two programs on one study share the cells
+// between them.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Bad input through the real program: before anything is written, exit code 2 and a message that says what, where
-// and what would be right.
+// Bad input through the real program: before anything is written, exit code 2 and a message that
+// says what, where and what would be right.
 #include "tests/catch.h"
 #include "tests/experiments/program.h"
 
@@ -8,7 +8,8 @@ using namespace longshot_test;
 namespace {
 
 // Runs the tiny config with changes; expects a refusal before anything is written.
-std::string refused(const std::vector<std::string>& words, const std::string& config = tiny_config()) {
+std::string refused(const std::vector<std::string>& words,
+                    const std::string& config = tiny_config()) {
   const Folder folder;
   std::vector<std::string> command = {"run", folder.write("a.toml", config)};
   command.insert(command.end(), words.begin(), words.end());
@@ -20,7 +21,8 @@ std::string refused(const std::vector<std::string>& words, const std::string& co
   CHECK_FALSE(fs::exists(folder / "runs"));
   // The folder's name changes from run to run.
   std::string text = outcome.err;
-  for (size_t at; (at = text.find(folder.path() + "/")) != std::string::npos;) text.erase(at, folder.path().size() + 1);
+  for (size_t at; (at = text.find(folder.path() + "/")) != std::string::npos;)
+    text.erase(at, folder.path().size() + 1);
   return text;
 }
 
@@ -33,14 +35,24 @@ std::string with(const std::string& from, const std::string& to) {
 }  // namespace
 
 TEST_CASE("bad keys are refused at their place, with the nearest name") {
-  CHECK_THAT(refused({}, with("steps = 6", "stpes = 6")), ContainsSubstring("a.toml:11:") && ContainsSubstring("stpes") && ContainsSubstring("steps"));
-  CHECK_THAT(refused({}, with("dim = 8", "batch = 8")), ContainsSubstring("a.toml:6:") && ContainsSubstring("[train]"));
-  CHECK_THAT(refused({}, with("steps = 6", "steps = \"6\"")), ContainsSubstring("a.toml:11:") && ContainsSubstring("train.steps") && ContainsSubstring("whole number"));
-  CHECK_THAT(refused({}, with("batch = 4", "batch = 4\nbatch = 5")), ContainsSubstring("a.toml:13") && ContainsSubstring("batch"));
-  CHECK_THAT(refused({"encoding=none", "encoding.base=500"}), ContainsSubstring("command line") && ContainsSubstring("base") && ContainsSubstring("rope"));
-  CHECK_THAT(refused({"train.lr=1e-4x"}), ContainsSubstring("command line") && ContainsSubstring("train.lr"));
+  CHECK_THAT(refused({}, with("steps = 6", "stpes = 6")), ContainsSubstring("a.toml:11:") &&
+                                                              ContainsSubstring("stpes") &&
+                                                              ContainsSubstring("steps"));
+  CHECK_THAT(refused({}, with("dim = 8", "batch = 8")),
+             ContainsSubstring("a.toml:6:") && ContainsSubstring("[train]"));
+  CHECK_THAT(refused({}, with("steps = 6", "steps = \"6\"")),
+             ContainsSubstring("a.toml:11:") && ContainsSubstring("train.steps") &&
+                 ContainsSubstring("whole number"));
+  CHECK_THAT(refused({}, with("batch = 4", "batch = 4\nbatch = 5")),
+             ContainsSubstring("a.toml:13") && ContainsSubstring("batch"));
+  CHECK_THAT(refused({"encoding=none", "encoding.base=500"}), ContainsSubstring("command line") &&
+                                                                  ContainsSubstring("base") &&
+                                                                  ContainsSubstring("rope"));
+  CHECK_THAT(refused({"train.lr=1e-4x"}),
+             ContainsSubstring("command line") && ContainsSubstring("train.lr"));
   CHECK_THAT(refused({"train.lr=nan"}), ContainsSubstring("train.lr"));
-  CHECK_THAT(refused({"train"}), ContainsSubstring("train"));  // a word without '=' is a file that is not there
+  CHECK_THAT(refused({"train"}),
+             ContainsSubstring("train"));  // a word without '=' is a file that is not there
   CHECK_THAT(refused({"encoding=rotary"}), ContainsSubstring("rotary"));
   CHECK_THAT(refused({"encoding=ropee"}), ContainsSubstring("\"rope\""));
   CHECK_THAT(refused({"task=revers_string"}), ContainsSubstring("reverse_string"));
@@ -50,8 +62,9 @@ TEST_CASE("all ways to write a number give the same run") {
   std::string first;
   for (const char* lr : {"1e-4", "1E-4", "1.0e-4", "0.0001", "1e-04"}) {
     const Folder folder;
-    const Outcome outcome = run_longshot({"run", folder.write("a.toml", tiny_config()), std::string("train.lr=") + lr,
-                                      "--dry-run", "--out", folder / "runs"});
+    const Outcome outcome =
+        run_longshot({"run", folder.write("a.toml", tiny_config()), std::string("train.lr=") + lr,
+                      "--dry-run", "--out", folder / "runs"});
     REQUIRE(outcome.code == 0);
     const size_t at = outcome.out.find("reverse_string-none-");
     REQUIRE(at != std::string::npos);
@@ -63,24 +76,34 @@ TEST_CASE("all ways to write a number give the same run") {
 
 TEST_CASE("impossible sizes, lengths and devices are refused before training") {
   CHECK_THAT(refused({"model.heads=3"}), ContainsSubstring("heads") && ContainsSubstring("8"));
-  CHECK_THAT(refused({"encoding=rope", "encoding.width=3"}), ContainsSubstring("width") && ContainsSubstring("3"));
-  CHECK_THAT(refused({"model.dim=6", "encoding=rope"}), ContainsSubstring("rope"));  // 3 lanes a head
+  CHECK_THAT(refused({"encoding=rope", "encoding.width=3"}),
+             ContainsSubstring("width") && ContainsSubstring("3"));
+  CHECK_THAT(refused({"model.dim=6", "encoding=rope"}),
+             ContainsSubstring("rope"));  // 3 lanes a head
   CHECK_THAT(refused({"encoding=learned", "encoding.capacity=10"}),
-             ContainsSubstring("a.toml:") && ContainsSubstring("learned") && ContainsSubstring("capacity 10") && ContainsSubstring("12 tokens"));
+             ContainsSubstring("a.toml:") && ContainsSubstring("learned") &&
+                 ContainsSubstring("capacity 10") && ContainsSubstring("12 tokens"));
   CHECK_THAT(refused({"evaluate.lengths=[0]"}), ContainsSubstring("evaluate.lengths"));
   CHECK_THAT(refused({"train.lengths.min=9"}), ContainsSubstring("lengths"));
-  CHECK_THAT(refused({"--device", "gpu"}), ContainsSubstring("device.type") && ContainsSubstring("cuda:N"));
+  CHECK_THAT(refused({"--device", "gpu"}),
+             ContainsSubstring("device.type") && ContainsSubstring("cuda:N"));
   CHECK_THAT(refused({"--device", "cuda:99"}), ContainsSubstring("cuda"));
   CHECK_THAT(refused({"task=text", "model.causal=true"}), ContainsSubstring("corpus"));
-  CHECK_THAT(refused({"task=text", "task.corpus=not_there.txt", "model.causal=true"}), ContainsSubstring("not_there.txt"));
-  CHECK_THAT(refused({"train.init_from=not_there.safetensors"}), ContainsSubstring("not_there.safetensors"));
+  CHECK_THAT(refused({"task=text", "task.corpus=not_there.txt", "model.causal=true"}),
+             ContainsSubstring("not_there.txt"));
+  CHECK_THAT(refused({"train.init_from=not_there.safetensors"}),
+             ContainsSubstring("not_there.safetensors"));
 }
 
 TEST_CASE("sweeps without cells, or with a cell twice, are refused") {
-  CHECK_THAT(refused({}, tiny_config() + "[sweep]\ngrid = { seed = [] }\n"), ContainsSubstring("a.toml:21:") && ContainsSubstring("empty"));
-  CHECK_THAT(refused({}, tiny_config() + "[sweep]\ngrid = { seed = [1, 2, 1] }\n"), ContainsSubstring("seed"));
-  CHECK_THAT(refused({}, tiny_config() + "[sweep]\ngrid = { encoding = [\"none\", \"ropee\"] }\n"), ContainsSubstring("\"rope\""));
-  CHECK_THAT(refused({}, tiny_config() + "[sweep]\ngird = { seed = [1] }\n"), ContainsSubstring("grid"));
+  CHECK_THAT(refused({}, tiny_config() + "[sweep]\ngrid = { seed = [] }\n"),
+             ContainsSubstring("a.toml:21:") && ContainsSubstring("empty"));
+  CHECK_THAT(refused({}, tiny_config() + "[sweep]\ngrid = { seed = [1, 2, 1] }\n"),
+             ContainsSubstring("seed"));
+  CHECK_THAT(refused({}, tiny_config() + "[sweep]\ngrid = { encoding = [\"none\", \"ropee\"] }\n"),
+             ContainsSubstring("\"rope\""));
+  CHECK_THAT(refused({}, tiny_config() + "[sweep]\ngird = { seed = [1] }\n"),
+             ContainsSubstring("grid"));
 }
 
 TEST_CASE("folders that cannot be read or written") {
@@ -110,7 +133,8 @@ TEST_CASE("a full disk fails the cell with a message; with room again it goes on
   const Folder folder;
   const std::string config = folder.write("a.toml", tiny_config());
   // The kernel's limit on a file's size stands in for a full disk: parameters no longer fit.
-  const std::string command = program_path() + " run " + config + " model.dim=32 --threads 1 --out " + folder.path();
+  const std::string command =
+      program_path() + " run " + config + " model.dim=32 --threads 1 --out " + folder.path();
   Outcome outcome = shell("ulimit -f 8; exec " + command);
   INFO(outcome.all());
   CHECK(outcome.code == 1);
@@ -145,10 +169,13 @@ TEST_CASE("bad usage of the command line") {
 TEST_CASE("list names everything that is registered, with its options") {
   const Outcome overview = run_longshot({"list"});
   CHECK(overview.code == 0);
-  for (const char* word : {"[task]", "[encoding]", "[positions]", "reverse_string", "rope", "randomized"})
+  for (const char* word :
+       {"[task]", "[encoding]", "[positions]", "reverse_string", "rope", "randomized"})
     CHECK_THAT(overview.out, ContainsSubstring(word));
-  CHECK_THAT(run_longshot({"list", "encodings"}).out, ContainsSubstring("base") && ContainsSubstring("10000.0"));
+  CHECK_THAT(run_longshot({"list", "encodings"}).out,
+             ContainsSubstring("base") && ContainsSubstring("10000.0"));
   CHECK_THAT(run_longshot({"list", "tasks"}).out, ContainsSubstring("corpus"));
   CHECK_THAT(run_longshot({"list", "positions"}).out, ContainsSubstring("draw_every"));
-  CHECK_THAT(run_longshot({"list", "keys"}).out, ContainsSubstring("checkpoint_every") && ContainsSubstring("grid"));
+  CHECK_THAT(run_longshot({"list", "keys"}).out,
+             ContainsSubstring("checkpoint_every") && ContainsSubstring("grid"));
 }

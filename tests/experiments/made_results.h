@@ -15,7 +15,7 @@ struct Result {
   int seed = 1;
   double in_range = 1;
   std::vector<std::pair<int64_t, double>> scores = {};  // length, accuracy
-  std::string options = "";                        // of the encoding, as TOML lines
+  std::string options = "";                             // of the encoding, as TOML lines
   std::string study = "made";
   std::string model = "dim = 64";
   int64_t train_max = 20;
@@ -39,11 +39,13 @@ inline std::string write_result(const Folder& folder, const Result& result) {
   const std::string name = fmt::format("{}-{}-{:08x}", result.encoding, result.seed, ++count);
   const std::string path = folder / name;
   fs::create_directory(path);
-  folder.write(name + "/config.toml",
-               fmt::format("name = \"made\"\nseed = {}\n[task]\ntype = \"reverse_string\"\n[model]\n{}\n"
-                           "[encoding]\ntype = \"{}\"\n{}\n[positions]\ntype = \"contiguous\"\n"
-                           "[train]\nlengths = {{ min = 1, max = {} }}\n[evaluate]\nsamples = {}\n",
-                           result.seed, result.model, result.encoding, result.options, result.train_max, count));
+  folder.write(
+      name + "/config.toml",
+      fmt::format("name = \"made\"\nseed = {}\n[task]\ntype = \"reverse_string\"\n[model]\n{}\n"
+                  "[encoding]\ntype = \"{}\"\n{}\n[positions]\ntype = \"contiguous\"\n"
+                  "[train]\nlengths = {{ min = 1, max = {} }}\n[evaluate]\nsamples = {}\n",
+                  result.seed, result.model, result.encoding, result.options, result.train_max,
+                  count));
   std::string metrics;
   for (int step = 100; step <= 1000; step += 100)
     metrics += fmt::format("{{\"step\": {}, \"loss\": {}}}\n", step, 70.0 / step);

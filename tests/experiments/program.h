@@ -1,20 +1,19 @@
-// The real program, run as a user runs it: arguments in, exit code and both outputs back. Each Folder is a fresh
-// temporary folder that goes away with it.
+// The real program, run as a user runs it: arguments in, exit code and both outputs back. Each
+// Folder is a fresh temporary folder that goes away with it.
 #pragma once
-
-#include <fcntl.h>
-#include <fmt/core.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
+#include <fmt/core.h>
+#include <signal.h>
+#include <spawn.h>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "core/error.h"
@@ -26,7 +25,9 @@ namespace longshot_test {
 
 namespace fs = std::filesystem;
 
-inline std::string program_path() { return LONGSHOT_BINARY_DIR "/longshot"; }
+inline std::string program_path() {
+  return LONGSHOT_BINARY_DIR "/longshot";
+}
 
 class Folder {
  public:
@@ -66,8 +67,10 @@ class Running {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, (folder_ / "in").c_str(), O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, (folder_ / "out").c_str(), O_WRONLY | O_CREAT, 0644);
-    posix_spawn_file_actions_addopen(&actions, 2, (folder_ / "err").c_str(), O_WRONLY | O_CREAT, 0644);
+    posix_spawn_file_actions_addopen(&actions, 1, (folder_ / "out").c_str(), O_WRONLY | O_CREAT,
+                                     0644);
+    posix_spawn_file_actions_addopen(&actions, 2, (folder_ / "err").c_str(), O_WRONLY | O_CREAT,
+                                     0644);
     std::vector<std::string> copy = words;
     std::vector<char*> pointers;
     for (std::string& word : copy) pointers.push_back(word.data());

@@ -1,4 +1,5 @@
-// The HTML page: self-contained by its text, and, where a Chromium is installed, as a browser sees it.
+// The HTML page: self-contained by its text, and, where a Chromium is installed, as a browser sees
+// it.
 #include <cmath>
 
 #include "experiments/report.h"
@@ -42,8 +43,9 @@ TEST_CASE("the page is complete in itself and says what it shows") {
   const std::string page = report_html(realistic(folder));
   for (const char* outside : {"http:", "https:", "<script", "src=", "@import", "url(", "<link"})
     CHECK(page.find(outside) == std::string::npos);
-  for (const char* word : {"training lengths", "chance", "Sampling error", "fails beyond", "not fitted", "training loss",
-                           "standard deviation", "run folder", "prefers-color-scheme:dark", "@media print", "reverse_string"})
+  for (const char* word : {"training lengths", "chance", "Sampling error", "fails beyond",
+                           "not fitted", "training loss", "standard deviation", "run folder",
+                           "prefers-color-scheme:dark", "@media print", "reverse_string"})
     CHECK_THAT(page, ContainsSubstring(word));
   for (const char* encoding : {"none", "one_hot", "sinusoidal", "learned", "rope", "alibi"})
     CHECK_THAT(page, ContainsSubstring(std::string("<td>") + encoding + "</td>"));
@@ -62,13 +64,17 @@ TEST_CASE("names from outside cannot break out of the page") {
 TEST_CASE("the page in a browser") {
   const std::string chromium = browser();
   if (chromium.empty()) {
-    WARN("no Chromium is installed: the page was not looked at in a browser (apt-get install chromium)");
+    WARN(
+        "no Chromium is installed: the page was not looked at in a browser (apt-get install "
+        "chromium)");
     return;
   }
   const Folder folder, pages;
   pages.write("report.html", report_html(realistic(folder)));
-  // A frame of a phone's width round the page; what is found in it is written into the outer document.
-  pages.write("frame.html", R"html(<!doctype html><body><iframe id=f width=360 height=800 style='border:0'
+  // A frame of a phone's width round the page; what is found in it is written into the outer
+  // document.
+  pages.write("frame.html",
+              R"html(<!doctype html><body><iframe id=f width=360 height=800 style='border:0'
 src='report.html'></iframe><pre id=o></pre><script>
 onload = () => {
   const w = f.contentWindow, d = f.contentDocument;
@@ -90,27 +96,33 @@ onload = () => {
     ink: w.getComputedStyle(d.body).color});
 };
 </script></body>)html");
-  const std::string common = chromium + " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir=" +
-                             (pages / "profile") + " --allow-file-access-from-files --hide-scrollbars --enable-logging=stderr";
+  const std::string common =
+      chromium + " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir=" +
+      (pages / "profile") +
+      " --allow-file-access-from-files --hide-scrollbars --enable-logging=stderr";
   const auto look = [&](const std::string& options) {
     return shell("timeout 60 " + common + " " + options);
   };
   const std::string frame = "file://" + (pages / "frame.html");
   for (const bool dark : {false, true}) {
     const Outcome seen =
-        look(std::string("--blink-settings=preferredColorScheme=") + (dark ? "0" : "1") + " --virtual-time-budget=3000 --dump-dom " + frame);
+        look(std::string("--blink-settings=preferredColorScheme=") + (dark ? "0" : "1") +
+             " --virtual-time-budget=3000 --dump-dom " + frame);
     if (seen.code != 0 || seen.out.find("\"width\"") == std::string::npos) {
-      WARN("this Chromium does not run here (exit code " << seen.code << "): the page was not looked at in a browser");
+      WARN("this Chromium does not run here (exit code "
+           << seen.code << "): the page was not looked at in a browser");
       return;
     }
     const size_t at = seen.out.find("<pre");
     const std::string found = seen.out.substr(at, seen.out.find("</pre>") - at);
-    CHECK_THAT(found, ContainsSubstring("\"width\":360,\"fits\":true,"));  // nothing to scroll sideways
+    CHECK_THAT(found,
+               ContainsSubstring("\"width\":360,\"fits\":true,"));  // nothing to scroll sideways
     CHECK_THAT(found, ContainsSubstring("\"requests\":0,"));
     CHECK_THAT(found, ContainsSubstring("\"charts\":2,"));
     CHECK_THAT(found, ContainsSubstring("\"inside\":true,"));
     CHECK_THAT(found, ContainsSubstring("\"overlap\":false,"));
-    CHECK_THAT(found, ContainsSubstring(dark ? "\"background\":\"rgb(21, 24, 28)\"" : "\"background\":\"rgb(255, 255, 255)\""));
+    CHECK_THAT(found, ContainsSubstring(dark ? "\"background\":\"rgb(21, 24, 28)\""
+                                             : "\"background\":\"rgb(255, 255, 255)\""));
     CHECK(seen.err.find("CONSOLE") == std::string::npos);
   }
   look("--print-to-pdf=" + (pages / "page.pdf") + " file://" + (pages / "report.html"));

@@ -1,4 +1,5 @@
-// Reports of results made by hand: means, spreads and verdicts whose values are known, and every output read back.
+// Reports of results made by hand: means, spreads and verdicts whose values are known, and every
+// output read back.
 #include "experiments/report.h"
 
 #include <cmath>
@@ -31,9 +32,12 @@ std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (quoted) {
-      if (c == '"' && i + 1 < text.size() && text[i + 1] == '"') rows.back().back() += '"', ++i;
-      else if (c == '"') quoted = false;
-      else rows.back().back() += c;
+      if (c == '"' && i + 1 < text.size() && text[i + 1] == '"')
+        rows.back().back() += '"', ++i;
+      else if (c == '"')
+        quoted = false;
+      else
+        rows.back().back() += c;
     } else if (c == '"') {
       quoted = true;
     } else if (c == ',') {
@@ -64,7 +68,8 @@ TEST_CASE("spread: mean, sample deviation, extremes, sampling error of the mean"
 
 TEST_CASE("seeds are grouped, and out of range is the mean over longer lengths") {
   const Folder folder;
-  // Trained up to 20; 10 is no longer length. Seed 1: beyond (0.8 + 0.4) / 2 = 0.6, seed 2: (0.6 + 0.2) / 2 = 0.4.
+  // Trained up to 20; 10 is no longer length. Seed 1: beyond (0.8 + 0.4) / 2 = 0.6, seed 2: (0.6 +
+  // 0.2) / 2 = 0.4.
   write_result(folder, {"rope", 1, 1.0, {{10, 1.0}, {30, 0.8}, {40, 0.4}}});
   write_result(folder, {"rope", 2, 0.99, {{10, 1.0}, {30, 0.6}, {40, 0.2}}});
   const Report report = gather_report({folder.path()});
@@ -77,7 +82,8 @@ TEST_CASE("seeds are grouped, and out of range is the mean over longer lengths")
   CHECK(group.out_of_range.mean == Approx(0.5));
   CHECK(group.out_of_range.deviation == Approx(std::sqrt(0.02)));
   CHECK(group.best_out_of_range == Approx(0.6));
-  // Each length has error 0.01: a run's mean of two has 0.01 / sqrt 2, the mean of two runs half of 0.01.
+  // Each length has error 0.01: a run's mean of two has 0.01 / sqrt 2, the mean of two runs half of
+  // 0.01.
   CHECK(group.out_of_range.sampling_error == Approx(0.005));
   REQUIRE(group.points.size() == 3);
   CHECK(group.points[2].spread.mean == Approx(0.3));
@@ -85,11 +91,11 @@ TEST_CASE("seeds are grouped, and out of range is the mean over longer lengths")
 
 TEST_CASE("verdicts: only a fitted model can fail") {
   const Folder folder;
-  write_result(folder, {"rope", 1, 0.999, {{40, 0.60}}});         // 0.1 above chance, 0.399 lost
-  write_result(folder, {"alibi", 1, 0.999, {{40, 0.90}}});        // loses a tenth
-  write_result(folder, {"sinusoidal", 1, 0.999, {{40, 0.96}}});   // loses less than 5 points
-  write_result(folder, {"none", 1, 0.989, {{40, 0.50}}});         // not fitted
-  write_result(folder, {"learned", 1, 1.0, {{10, 1.0}}});         // nothing longer was measured
+  write_result(folder, {"rope", 1, 0.999, {{40, 0.60}}});        // 0.1 above chance, 0.399 lost
+  write_result(folder, {"alibi", 1, 0.999, {{40, 0.90}}});       // loses a tenth
+  write_result(folder, {"sinusoidal", 1, 0.999, {{40, 0.96}}});  // loses less than 5 points
+  write_result(folder, {"none", 1, 0.989, {{40, 0.50}}});        // not fitted
+  write_result(folder, {"learned", 1, 1.0, {{10, 1.0}}});        // nothing longer was measured
   const Report report = gather_report({folder.path()});
   CHECK(group_of(report, "rope").verdict == Verdict::fails);
   CHECK(group_of(report, "alibi").verdict == Verdict::degrades);
@@ -100,7 +106,8 @@ TEST_CASE("verdicts: only a fitted model can fail") {
   CHECK(report.panels[0].groups.front().label == "sinusoidal");
   CHECK(report.panels[0].groups.back().label == "none");
   const std::string text = report_text(report, false, 100);
-  CHECK_THAT(text, ContainsSubstring("fails beyond") && ContainsSubstring("not fitted") && ContainsSubstring("extrapolates"));
+  CHECK_THAT(text, ContainsSubstring("fails beyond") && ContainsSubstring("not fitted") &&
+                       ContainsSubstring("extrapolates"));
   CHECK(text.find("+-") == std::string::npos);  // one seed has no spread
   CHECK(text.find("\x1b") == std::string::npos);
 }
@@ -141,7 +148,8 @@ TEST_CASE("a run found twice counts once; damaged and unfinished runs are named"
   CHECK(group_of(report, "rope").in_range.n == 1);
   REQUIRE(report.unfinished.size() == 3);
   const std::string text = report_text(report, false, 100);
-  CHECK_THAT(text, ContainsSubstring("the same run as") && ContainsSubstring("damaged") && ContainsSubstring("begun"));
+  CHECK_THAT(text, ContainsSubstring("the same run as") && ContainsSubstring("damaged") &&
+                       ContainsSubstring("begun"));
   CHECK_THROWS_WITH(gather_report({folder / "begun"}), ContainsSubstring("no finished run"));
   CHECK_THROWS_WITH(gather_report({folder / "nowhere"}), ContainsSubstring("no such folder"));
 }
@@ -191,7 +199,9 @@ TEST_CASE("markdown: one table a panel, equally many cells in every row") {
     CHECK(here == bars);
   }
   CHECK(rows == 4);
-  CHECK_THAT(text, ContainsSubstring("| rope | 100.0 +- 0.0 | 50.0 +- 0.0 | 50.0 | 100.0 | 50.0 | 2 | fails beyond |"));
+  CHECK_THAT(text,
+             ContainsSubstring(
+                 "| rope | 100.0 +- 0.0 | 50.0 +- 0.0 | 50.0 | 100.0 | 50.0 | 2 | fails beyond |"));
 }
 
 TEST_CASE("text fits the width it is given where it can") {
@@ -206,5 +216,6 @@ TEST_CASE("text fits the width it is given where it can") {
     std::getline(lines, line);  // the heading is a sentence
     while (std::getline(lines, line)) CHECK(int64_t(line.size()) <= std::max<int64_t>(width, 80));
   }
-  CHECK_THAT(report_text(report, false, 80), ContainsSubstring("n=30") && ContainsSubstring("n=600"));
+  CHECK_THAT(report_text(report, false, 80),
+             ContainsSubstring("n=30") && ContainsSubstring("n=600"));
 }

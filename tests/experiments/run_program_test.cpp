@@ -16,8 +16,8 @@ using nlohmann::json;
 namespace {
 
 // `longshot run` of the tiny config (or another) in a folder.
-Outcome run(const Folder& folder, const std::vector<std::string>& words, const std::string& out = "runs",
-            const std::string& config = tiny_config()) {
+Outcome run(const Folder& folder, const std::vector<std::string>& words,
+            const std::string& out = "runs", const std::string& config = tiny_config()) {
   std::vector<std::string> command = {"run", folder.write("a.toml", config)};
   command.insert(command.end(), words.begin(), words.end());
   command.insert(command.end(), {"--out", folder / out});
@@ -63,11 +63,13 @@ TEST_CASE("a dry run lists states and an estimate, and writes nothing") {
   const Folder folder;
   const Outcome dry = run(folder, {"--dry-run", kSeeds});
   CHECK(dry.code == 0);
-  CHECK_THAT(dry.out, ContainsSubstring("tiny: 4 cells") && ContainsSubstring("to run") && ContainsSubstring("about"));
+  CHECK_THAT(dry.out, ContainsSubstring("tiny: 4 cells") && ContainsSubstring("to run") &&
+                          ContainsSubstring("about"));
   CHECK_FALSE(fs::exists(folder / "runs"));
   REQUIRE(run(folder, {}).code == 0);
   const Outcome after = run(folder, {"--dry-run", kSeeds});
-  CHECK_THAT(after.out, ContainsSubstring("finished") && ContainsSubstring("nothing to do") && ContainsSubstring("to run"));
+  CHECK_THAT(after.out, ContainsSubstring("finished") && ContainsSubstring("nothing to do") &&
+                            ContainsSubstring("to run"));
 }
 
 TEST_CASE("a run leaves everything in its folder; its config loads back to the same run") {
@@ -78,11 +80,12 @@ TEST_CASE("a run leaves everything in its folder; its config loads back to the s
   CHECK_THAT(first.out, ContainsSubstring("in range") && ContainsSubstring("report.html"));
   const auto folders = run_folders(folder / "runs/tiny");
   REQUIRE(folders.size() == 1);
-  for (const char* file : {"config.toml", "metrics.jsonl", "timing.jsonl", "summary.json", "status.json", "log.txt",
-                           "checkpoint.safetensors"})
+  for (const char* file : {"config.toml", "metrics.jsonl", "timing.jsonl", "summary.json",
+                           "status.json", "log.txt", "checkpoint.safetensors"})
     CHECK(fs::exists(folders[0] + "/" + file));
   CHECK(state_of(folders[0]) == "finished");
-  CHECK_THAT(longshot::read_file(folders[0] + "/log.txt"), ContainsSubstring("device cpu") && ContainsSubstring("parameters"));
+  CHECK_THAT(longshot::read_file(folders[0] + "/log.txt"),
+             ContainsSubstring("device cpu") && ContainsSubstring("parameters"));
 
   // Finished: nothing is done again.
   const auto written = fs::last_write_time(folders[0] + "/summary.json");
@@ -92,7 +95,8 @@ TEST_CASE("a run leaves everything in its folder; its config loads back to the s
   CHECK(fs::last_write_time(folders[0] + "/summary.json") == written);
 
   // The saved config is the same run: same identity, same bits.
-  const Outcome saved = run_longshot({"run", folders[0] + "/config.toml", "--out", folder / "other"});
+  const Outcome saved =
+      run_longshot({"run", folders[0] + "/config.toml", "--out", folder / "other"});
   REQUIRE(saved.code == 0);
   check_same_results(folder / "runs/tiny", folder / "other/tiny");
 }
@@ -106,7 +110,8 @@ TEST_CASE("jobs side by side, and two programs at once, give the same bits as on
   check_same_results(folder / "one/tiny", folder / "two/tiny");
 
   const std::string config = folder.write("b.toml", tiny_config());
-  const auto words = longshot_words({"run", config, kSeeds, "train.steps=300", "--out", folder / "shared"});
+  const auto words =
+      longshot_words({"run", config, kSeeds, "train.steps=300", "--out", folder / "shared"});
   Running a(words), b(words);
   const Outcome ended_a = a.wait(), ended_b = b.wait();
   INFO(ended_a.all() << ended_b.all());
@@ -122,7 +127,8 @@ TEST_CASE("jobs side by side, and two programs at once, give the same bits as on
 TEST_CASE("a signal stops with a checkpoint, and the same command goes on to the same bits") {
   const Folder folder;
   const std::string config = folder.write("a.toml", tiny_config());
-  const std::vector<std::string> long_run = {"train.steps=6000", "train.log_every=50", "train.checkpoint_every=500"};
+  const std::vector<std::string> long_run = {"train.steps=6000", "train.log_every=50",
+                                             "train.checkpoint_every=500"};
   std::vector<std::string> words = {"run", config, "--out", folder / "stopped"};
   words.insert(words.end(), long_run.begin(), long_run.end());
   const bool sweep = GENERATE(false, true);
@@ -132,8 +138,10 @@ TEST_CASE("a signal stops with a checkpoint, and the same command goes on to the
     REQUIRE(wait_for(running, [&] {
       if (!fs::exists(folder / "stopped/tiny")) return false;
       const auto folders = run_folders(folder / "stopped/tiny");
-      return folders.size() == (sweep ? 2U : 1U) && std::all_of(folders.begin(), folders.end(), [](const auto& each) {
-               return fs::exists(each + "/metrics.jsonl") && fs::file_size(each + "/metrics.jsonl") > 0;
+      return folders.size() == (sweep ? 2U : 1U) &&
+             std::all_of(folders.begin(), folders.end(), [](const auto& each) {
+               return fs::exists(each + "/metrics.jsonl") &&
+                      fs::file_size(each + "/metrics.jsonl") > 0;
              });
     }));
     running.signal(SIGTERM);
@@ -158,8 +166,9 @@ TEST_CASE("a second signal ends at once") {
   const Folder folder;
   // One step of this takes many seconds: the first signal alone would wait for its end.
   const std::string config = folder.write("a.toml", tiny_config());
-  Running running(longshot_words({"run", config, "train.batch=4096", "model.dim=256", "train.lengths.max=200",
-                                  "train.lengths.min=200", "model.layers=4", "--out", folder / "runs"}));
+  Running running(
+      longshot_words({"run", config, "train.batch=4096", "model.dim=256", "train.lengths.max=200",
+                      "train.lengths.min=200", "model.layers=4", "--out", folder / "runs"}));
   REQUIRE(wait_for(running, [&] {
     if (!fs::exists(folder / "runs/tiny")) return false;
     const auto folders = run_folders(folder / "runs/tiny");
@@ -181,7 +190,8 @@ TEST_CASE("a cell that fails is reported and the rest goes on") {
   CHECK(run_folders(folder / "runs/tiny").size() == 1);
   outcome = run(folder, {axis});
   CHECK(outcome.code == 1);
-  CHECK_THAT(outcome.err, ContainsSubstring("diverged before") && ContainsSubstring("--retry-failed") &&
+  CHECK_THAT(outcome.err, ContainsSubstring("diverged before") &&
+                              ContainsSubstring("--retry-failed") &&
                               ContainsSubstring("1 of 2 cells finished, 1 failed"));
   CHECK_THAT(outcome.out, ContainsSubstring("not in the tables"));
   REQUIRE(run_folders(folder / "runs/tiny").size() == 2);
@@ -189,7 +199,8 @@ TEST_CASE("a cell that fails is reported and the rest goes on") {
   outcome = jobs ? run(folder, {axis, "sweep.grid.seed=[1, 2]", "--retry-failed", "--jobs", "2"})
                  : run(folder, {axis, "--retry-failed"});
   CHECK(outcome.code == 1);
-  CHECK_THAT(outcome.err, ContainsSubstring("] lr=1e30") || ContainsSubstring("diverged: the loss was not finite"));
+  CHECK_THAT(outcome.err, ContainsSubstring("] lr=1e30") ||
+                              ContainsSubstring("diverged: the loss was not finite"));
 
   // One run alone has an exit code of its own for this.
   CHECK(run(folder, {"train.lr=1e30"}, "single").code == 3);
@@ -202,7 +213,8 @@ TEST_CASE("changing only [evaluate] evaluates again and never retrains") {
   const std::string cell = run_folders(folder / "runs/tiny").at(0);
   const json before = summary_of(cell);
   const std::string metrics = longshot::read_file(cell + "/metrics.jsonl");
-  CHECK_THAT(run(folder, {"evaluate.lengths=[5]", "--dry-run"}).out, ContainsSubstring("to evaluate again"));
+  CHECK_THAT(run(folder, {"evaluate.lengths=[5]", "--dry-run"}).out,
+             ContainsSubstring("to evaluate again"));
   REQUIRE(run(folder, {"evaluate.lengths=[5]"}).code == 0);
   REQUIRE(run_folders(folder / "runs/tiny").size() == 1);
   const json after = summary_of(cell);
@@ -212,7 +224,8 @@ TEST_CASE("changing only [evaluate] evaluates again and never retrains") {
   REQUIRE(after.at("evaluation").at("lengths").size() == 1);
   CHECK(after.at("evaluation").at("lengths")[0].at("length") == 5);
   // The size of an evaluation batch is no other question.
-  CHECK_THAT(run(folder, {"evaluate.lengths=[5]", "evaluate.batch=3"}).err, ContainsSubstring("nothing to do"));
+  CHECK_THAT(run(folder, {"evaluate.lengths=[5]", "evaluate.batch=3"}).err,
+             ContainsSubstring("nothing to do"));
 }
 
 TEST_CASE("a damaged run folder: each file cut in half in turn") {
@@ -260,10 +273,10 @@ TEST_CASE("eval stores beside the first result") {
   REQUIRE(run(folder, {"encoding=rope"}).code == 0);
   const std::string cell = run_folders(folder / "runs/tiny").at(0);
   const std::string summary = longshot::read_file(cell + "/summary.json");
-  for (const std::vector<std::string>& changes : std::vector<std::vector<std::string>>{
-           {"evaluate.lengths=[9, 12]"},
-           {"encoding.scaling=yarn", "encoding.factor=4"},
-           {"positions=randomized", "positions.max=64"}}) {
+  for (const std::vector<std::string>& changes :
+       std::vector<std::vector<std::string>>{{"evaluate.lengths=[9, 12]"},
+                                             {"encoding.scaling=yarn", "encoding.factor=4"},
+                                             {"positions=randomized", "positions.max=64"}}) {
     std::vector<std::string> words = {"eval", cell};
     words.insert(words.end(), changes.begin(), changes.end());
     for (int twice = 0; twice < 2; ++twice) {
@@ -281,7 +294,8 @@ TEST_CASE("eval stores beside the first result") {
   }
   CHECK(stored == 3);
   const Outcome report = run_longshot({"report", cell});
-  CHECK_THAT(report.out, ContainsSubstring("encoding.scaling=yarn") && ContainsSubstring("positions=randomized"));
+  CHECK_THAT(report.out, ContainsSubstring("encoding.scaling=yarn") &&
+                             ContainsSubstring("positions=randomized"));
 
   Outcome outcome = run_longshot({"eval", cell, "train.steps=5"});
   CHECK(outcome.code == 2);
@@ -304,7 +318,8 @@ TEST_CASE("predict agrees with the evaluator and with the model itself, digit by
     std::string ids, characters, objects;
     std::vector<longshot::Example> examples(scored.at("samples").get<size_t>());
     for (size_t i = 0; i < examples.size(); ++i) {
-      built.task->example({uint64_t(config.seed), longshot::Split::test, length, uint64_t(i), 0}, examples[i]);
+      built.task->example({uint64_t(config.seed), longshot::Split::test, length, uint64_t(i), 0},
+                          examples[i]);
       std::string list, word;
       for (const int32_t token : examples[i].input) {
         list += (list.empty() ? "" : ", ") + std::to_string(token);
@@ -363,7 +378,8 @@ TEST_CASE("predict agrees with the evaluator and with the model itself, digit by
       }
     }
     CHECK(scored.at("targets") == targets);
-    CHECK(scored.at("accuracy").get<double>() == Approx(double(right) / double(targets)).epsilon(1e-12));
+    CHECK(scored.at("accuracy").get<double>() ==
+          Approx(double(right) / double(targets)).epsilon(1e-12));
   }
 }
 
@@ -372,10 +388,14 @@ TEST_CASE("predict names the line it cannot read") {
   REQUIRE(run(folder, {"encoding=learned", "encoding.capacity=12"}).code == 0);
   const std::string cell = run_folders(folder / "runs/tiny").at(0);
   const std::pair<const char*, const char*> cases[] = {
-      {"0 1 7\n", "token id 7"},       {"0x1\n", "'x'"},
-      {"\n", "empty"},                 {"{\"input\": [0, 1.5]}\n", "1.5 is no token id"},
-      {"{\"input\": 3}\n", "input"},   {"{\"inputs\": [0]}\n", "input"},
-      {"{\"input\": [0, \n", "input"}, {"{\"input\": [4294967296]}\n", "4294967296"},
+      {"0 1 7\n", "token id 7"},
+      {"0x1\n", "'x'"},
+      {"\n", "empty"},
+      {"{\"input\": [0, 1.5]}\n", "1.5 is no token id"},
+      {"{\"input\": 3}\n", "input"},
+      {"{\"inputs\": [0]}\n", "input"},
+      {"{\"input\": [0, \n", "input"},
+      {"{\"input\": [4294967296]}\n", "4294967296"},
       {"0 1 0 1 0 1 0 1\n", "capacity"}};
   for (const auto& [line, reason] : cases) {
     const Outcome outcome = run_longshot({"predict", cell}, std::string("0 1\n") + line);

@@ -2,11 +2,51 @@
 #include <algorithm>
 #include <fmt/core.h>
 
+#include "core/context.h"
+#include "core/cpu/cpu_backend.h"
 #include "core/error.h"
+#include "data/task.h"
 #include "experiments/commands.h"
 #include "experiments/schema_reference.h"
+#include "nn/positional_encoding.h"
 
 namespace longshot {
+namespace {
+
+// What guessing gets, from a task with its defaults; tasks over the user's own files have no such number.
+std::vector<std::string> task_notes(const std::string& type) {
+  try {
+    const TaskSpec spec = make_task(type, ConfigTable())->spec();
+    return {fmt::format("chance {:.1f} %: {}", 100 * spec.chance, spec.chance_reason)};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// How an encoding enters and what it does past the training length, as its traits say it.
+std::vector<std::string> encoding_notes(const std::string& type, const ConfigTable& defaults,
+                                        Context& context) {
+  ParameterStore store(context);
+  const EncodingModel model{64, 8, 8, 1, false, 40, 0};
+  const EncodingTraits traits = Registry<PositionalEncoding>::instance().find(type)->create(
+      defaults, ReadContext{}, model, ModuleScope(store))->traits();
+  std::string where;
+  const auto add = [&](bool does, const char* hook) {
+    if (does) where += (where.empty() ? "" : ", ") + std::string(hook);
+  };
+  add(traits.embeddings, "the input");
+  add(traits.query_key, "query and key");
+  add(traits.logits, "the attention logits");
+  std::vector<std::string> notes;
+  notes.push_back(fmt::format("changes {}; {}{}{}", where.empty() ? "nothing" : where,
+                              traits.relative ? "relative" : where.empty() ? "no position" : "absolute",
+                              traits.causal_only ? "; causal models only" : "",
+                              traits.capacity > 0 ? fmt::format("; capacity {}", traits.capacity) : ""));
+  if (!traits.beyond.empty()) notes.push_back("beyond the training length: " + traits.beyond);
+  return notes;
+}
+
+}  // namespace
 
 int list_command(const std::string& what) {
   if (what == "keys") {
@@ -14,7 +54,14 @@ int list_command(const std::string& what) {
     return 0;
   }
   if (what == "tasks" || what == "encodings" || what == "positions") {
-    fmt::print("{}", reference_text(reference(what)));
+    std::vector<ReferenceSection> sections = reference(what);
+    const std::unique_ptr<Backend> backend = make_cpu_backend();
+    Context context(*backend);
+    for (ReferenceSection& section : sections) {
+      if (what == "tasks") section.notes = task_notes(section.type);
+      if (what == "encodings") section.notes = encoding_notes(section.type, ConfigTable(), context);
+    }
+    fmt::print("{}", reference_text(sections));
     return 0;
   }
   if (!what.empty()) {

@@ -87,6 +87,7 @@ std::string reference_text(const std::vector<ReferenceSection>& sections) {
   for (const ReferenceSection& section : sections) {
     if (!text.empty()) text += "\n";
     text += heading(section) + (section.summary.empty() ? "" : "  " + section.summary) + "\n";
+    for (const std::string& note : section.notes) text += "  " + note + "\n";
     for (const FieldInfo& field : section.fields)
       text += fmt::format("  {:<{}}  {:<{}}  {} ({})\n", field.key, key_width, field.default_value,
                           default_width, field.help, kind(field));

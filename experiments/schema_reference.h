@@ -14,6 +14,7 @@ struct ReferenceSection {
   std::string type;     // "rope" for the options of one type, otherwise ""
   std::string summary;  // of the type or section
   std::vector<FieldInfo> fields;
+  std::vector<std::string> notes = {};  // facts beside the options, a line each
 };
 
 // In the order of a config file. `only`: "tasks", "encodings", "positions" for that section's

@@ -1,15 +1,23 @@
-// `longshot bench CONFIG`: the time of a training step, and what share of the machine's limit that is.
-#include <fmt/core.h>
-
+// `longshot bench CONFIG`: the time of a training step, what share of the machine's limit that is,
+// and with
+// --profile where the time goes.
+//
+// A step is forward, loss, backward, clip and update on the config's own batches; making a batch is
+// not timed (in a run it happens beside the step). The operations of a step are counted by
+// step_operations (sweep_plan.h), not by what was executed, so that recomputing something does not
+// look like speed.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fmt/core.h>
+#include <fstream>
 
 #include "core/cpu/peak.h"
 #include "core/parallel.h"
 #include "data/batcher.h"
 #include "experiments/commands.h"
 #include "experiments/load.h"
+#include "experiments/profile_table.h"
 #include "experiments/run_cell.h"
 #include "experiments/sweep_plan.h"
 #include "train/json_lines.h"
@@ -18,8 +26,119 @@
 namespace longshot {
 namespace {
 
+constexpr int64_t kWarmUp = 5;       // steps
+constexpr int64_t kLeastSteps = 20;  // timed, when their number is not given
+constexpr double kSeconds = 3;
+
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A line of /proc/self/status in bytes: VmHWM is the most memory this process ever had, VmRSS what
+// it has now. 0 where there is no such file.
+double process_memory(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind(name + ":", 0) == 0) return 1024 * std::stod(line.substr(name.size() + 1));
+  return 0;
+}
+
+struct Timing {
+  std::vector<double> seconds;   // of each step
+  std::vector<int64_t> lengths;  // the model's, of each step's first micro-batch
+  double total = 0, operations = 0;
+  int64_t tokens = 0;
+
+  double quantile(double q) const {
+    std::vector<double> sorted = seconds;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[std::min(sorted.size() - 1, size_t(q * double(sorted.size())))];
+  }
+};
+
+class StepBench {
+ public:
+  StepBench(const RunConfig& config, BuiltModel& built)
+      : config_(config),
+        built_(built),
+        lengths_(config.train.lengths.resolve(config.train.steps, *built.task)),
+        classes_(built.task->spec().output_classes),
+        optimizer_(built.encoder->parameters(), config.train),
+        step_(*built.encoder, optimizer_, config.train, uint64_t(config.seed)),
+        losses_(built.context->make({config.train.accumulate}, built.context->dtype(),
+                                    Lifetime::persistent, "losses")),
+        batcher_(*built.task),
+        batches_(static_cast<size_t>(config.train.accumulate)) {}
+
+  const LengthOptions& lengths() const { return lengths_; }
+
+  // As a trainer does: room for the longest batch before the first step. Returns the loss of
+  // untrained parameters.
+  double warm_up() {
+    LengthOptions longest = lengths_;
+    longest.draw = "fixed";
+    longest.length = lengths_.high();
+    const TrainOptions& train = config_.train;
+    batcher_.training(uint64_t(config_.seed), 0, longest, train.batch * train.accumulate, 0,
+                      train.batch, batches_.front());
+    step_.rehearse(batches_.front());
+    Timing ignored;
+    one(ignored);
+    double loss = 0;
+    for (const float share : losses_.to_host<float>()) loss += double(share);
+    for (int64_t i = 1; i < kWarmUp; ++i) one(ignored);
+    return loss;
+  }
+
+  // `steps` steps, or as many as take kSeconds.
+  Timing run(int64_t steps) {
+    Timing timing;
+    while (steps > 0 ? int64_t(timing.seconds.size()) < steps
+                     : timing.total < kSeconds || int64_t(timing.seconds.size()) < kLeastSteps)
+      one(timing);
+    return timing;
+  }
+
+ private:
+  void one(Timing& timing) {
+    const TrainOptions& train = config_.train;
+    for (int64_t m = 0; m < train.accumulate; ++m) {
+      Batch& batch = batches_[size_t(m)];
+      batcher_.training(uint64_t(config_.seed), uint64_t(next_), lengths_,
+                        train.batch * train.accumulate, m * train.batch, train.batch, batch);
+      timing.operations += step_operations(config_.model, classes_, batch.rows, batch.length);
+      timing.tokens += batch.rows * batch.length;
+    }
+    const double begin = now_seconds();
+    step_.run(next_, batches_, losses_.data());
+    built_.backend->synchronize();
+    timing.seconds.push_back(now_seconds() - begin);
+    timing.total += timing.seconds.back();
+    timing.lengths.push_back(batches_.front().length);
+    ++next_;
+  }
+
+  const RunConfig& config_;
+  BuiltModel& built_;
+  LengthOptions lengths_;
+  int64_t classes_;
+  Optimizer optimizer_;
+  TrainingStep step_;
+  Tensor losses_;
+  Batcher batcher_;
+  std::vector<Batch> batches_;
+  int64_t next_ = 0;
+};
+
+std::unique_ptr<Backend> with_profiler(std::unique_ptr<Backend> backend) {
+  return std::make_unique<ProfilingBackend>(std::move(backend));
+}
+
+std::string json_list(const std::vector<int64_t>& values) {
+  std::string text = "[";
+  for (const int64_t value : values)
+    text += fmt::format("{}{}", text.size() > 1 ? ", " : "", value);
+  return text + "]";
 }
 
 }  // namespace
@@ -29,76 +148,74 @@ int bench_command(const BenchArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
   const RunConfig config = load_run(arguments.config, overrides);
-  BuiltModel built = build_model(config, false);
-  const LengthOptions lengths = config.train.lengths.resolve(config.train.steps, *built.task);
-  const int64_t classes = built.task->spec().output_classes;
-  Optimizer optimizer(built.encoder->parameters(), config.train);
-  TrainingStep step(*built.encoder, optimizer, config.train, uint64_t(config.seed));
-  const Tensor losses = built.context->make({config.train.accumulate}, built.context->dtype(),
-                                            Lifetime::persistent, "losses");
-  Batcher batcher(*built.task);
-  std::vector<Batch> batches(static_cast<size_t>(config.train.accumulate));
+  const double memory_before = process_memory("VmRSS");
+  BuiltModel built = build_model(config, false, arguments.profile ? &with_profiler : nullptr);
+  StepBench bench(config, built);
+  const double first_loss = bench.warm_up();
+  const Timing timing = bench.run(arguments.steps);
+  const double steps_per_second = double(timing.seconds.size()) / timing.total;
+  const double rate = timing.operations / timing.total;
+  // Before the limits are measured, which takes memory of its own.
+  const double memory_peak = process_memory("VmHWM");
+  const double heaps =
+      double(built.context->step_heap().capacity() + built.context->persistent_heap().capacity());
 
-  constexpr int64_t kWarmUp = 5;
-  constexpr double kSeconds = 3;
-  std::vector<double> seconds;
-  double operations = 0, total = 0;
-  int64_t tokens = 0;
-  const int64_t limit = arguments.steps > 0 ? arguments.steps + kWarmUp : 100000;
-  for (int64_t i = 0; i < limit && (arguments.steps > 0 || total < kSeconds || i < kWarmUp + 20); ++i) {
-    double step_cost = 0;
-    int64_t step_tokens = 0;
-    for (int64_t m = 0; m < config.train.accumulate; ++m) {
-      Batch& batch = batches[size_t(m)];
-      batcher.training(uint64_t(config.seed), uint64_t(i), lengths,
-                       config.train.batch * config.train.accumulate, m * config.train.batch,
-                       config.train.batch, batch);
-      step_cost += step_operations(config.model, classes, batch.rows, batch.length);
-      step_tokens += batch.rows * batch.length;
-    }
-    const double begin = now_seconds();
-    step.run(i, batches, losses.data());
-    built.backend->synchronize();
-    const double took = now_seconds() - begin;
-    if (i < kWarmUp) continue;
-    seconds.push_back(took);
-    total += took;
-    operations += step_cost;
-    tokens += step_tokens;
+  StepProfile profile;
+  if (arguments.profile) {
+    auto& profiler = static_cast<ProfilingBackend&>(*built.backend);
+    profiler.start();
+    const Timing profiled = bench.run(arguments.steps);
+    profiler.stop();
+    profile.operations = profiler.times();
+    profile.steps = int64_t(profiled.seconds.size());
+    profile.seconds = profiled.total;
+    profile.bandwidth = cpu::measure_bandwidth(threads());
   }
-  std::vector<double> sorted = seconds;
-  std::sort(sorted.begin(), sorted.end());
-  const double median = sorted[sorted.size() / 2];
-  const double low = sorted[sorted.size() / 10], high = sorted[sorted.size() * 9 / 10];
-  const double rate = operations / total;
   const double peak = cpu::measure_fma_peak(threads());
-  const double memory = double(built.context->step_heap().capacity() +
-                               built.context->persistent_heap().capacity());
+  profile.operation_peak = peak;
+
   if (arguments.json) {
-    fmt::print("{}\n", JsonObject()
-                           .add("config", std::string_view(arguments.config))
-                           .add("device", std::string_view(built.backend->name()))
-                           .add("threads", int64_t(threads()))
-                           .add("steps", int64_t(seconds.size()))
-                           .add("median_ms", 1e3 * median)
-                           .add("p10_ms", 1e3 * low)
-                           .add("p90_ms", 1e3 * high)
-                           .add("steps_per_second", double(seconds.size()) / total)
-                           .add("tokens_per_second", double(tokens) / total)
-                           .add("gflop_per_second", 1e-9 * rate)
-                           .add("peak_gflop_per_second", 1e-9 * peak)
-                           .add("share_of_peak", rate / peak)
-                           .add("memory_mb", memory / 1048576)
-                           .text());
+    JsonObject object;
+    object.add("config", std::string_view(arguments.config))
+        .add("version", std::string_view(LONGSHOT_VERSION))
+        .add("device", std::string_view(built.backend->name()))
+        .add("device_description", std::string_view(built.backend->description()))
+        .add("threads", int64_t(threads()))
+        .add("encoding", std::string_view(config.encoding.type))
+        .add("parameters", built.encoder->parameters().parameter_count())
+        .add("first_loss", first_loss)
+        .add("steps", int64_t(timing.seconds.size()))
+        .add("median_ms", 1e3 * timing.quantile(0.5))
+        .add("mean_ms", 1e3 / steps_per_second)
+        .add("p10_ms", 1e3 * timing.quantile(0.1))
+        .add("p90_ms", 1e3 * timing.quantile(0.9))
+        .add("steps_per_second", steps_per_second)
+        .add("tokens_per_second", double(timing.tokens) / timing.total)
+        .add("gflop_per_second", 1e-9 * rate)
+        .add("peak_gflop_per_second", 1e-9 * peak)
+        .add("share_of_peak", rate / peak)
+        .add("memory_mb", heaps / 1048576)
+        .add("process_mb_before", memory_before / 1048576)
+        .add("process_mb_peak", memory_peak / 1048576);
+    // What a peer needs to do the same steps.
+    if (bench.lengths().low() != bench.lengths().high())
+      object.add_raw("lengths", json_list(timing.lengths));
+    if (arguments.profile) object.add_raw("profile", profile_json(profile));
+    fmt::print("{}\n", object.text());
     return 0;
   }
-  fmt::print("{} on {}, {} thread(s): {} steps\n", arguments.config, built.backend->description(), threads(),
-             seconds.size());
-  fmt::print("  step      {:.3f} ms (10 % to 90 %: {:.3f} to {:.3f})\n", 1e3 * median, 1e3 * low, 1e3 * high);
-  fmt::print("  rate      {:.2f} steps/s, {:.0f} tokens/s\n", double(seconds.size()) / total, double(tokens) / total);
-  fmt::print("  compute   {:.1f} GFLOP/s, {:.1f} % of the FMA peak measured now ({:.1f} GFLOP/s)\n", 1e-9 * rate,
-             100 * rate / peak, 1e-9 * peak);
-  fmt::print("  memory    {:.1f} MB\n", memory / 1048576);
+  fmt::print("{} on {}: {} steps, {} parameters\n", arguments.config, built.backend->description(),
+             timing.seconds.size(), built.encoder->parameters().parameter_count());
+  fmt::print("  step      {:.3f} ms (10 % to 90 %: {:.3f} to {:.3f})\n", 1e3 * timing.quantile(0.5),
+             1e3 * timing.quantile(0.1), 1e3 * timing.quantile(0.9));
+  fmt::print("  rate      {:.2f} steps/s, {:.0f} tokens/s\n", steps_per_second,
+             double(timing.tokens) / timing.total);
+  fmt::print("  compute   {:.1f} GFLOP/s, {:.1f} % of the FMA peak measured now ({:.1f} GFLOP/s)\n",
+             1e-9 * rate, 100 * rate / peak, 1e-9 * peak);
+  fmt::print(
+      "  memory    {:.1f} MB in heaps; the process at most {:.1f} MB, {:.1f} MB before the model\n",
+      heaps / 1048576, memory_peak / 1048576, memory_before / 1048576);
+  if (arguments.profile) fmt::print("\n{}", profile_table(profile));
   return 0;
 }
 

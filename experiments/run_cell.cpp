@@ -128,7 +128,7 @@ EncoderInterface interface_of(const Task& task, const RunConfig& config) {
   return interface;
 }
 
-BuiltModel build_model(const RunConfig& config, bool log_choice) {
+BuiltModel build_model(const RunConfig& config, bool log_choice, BackendWrapper wrap) {
   BuiltModel built;
   built.task = make_task(config.task.type, config.task.options);
   if (built.task->spec().causal && !config.model.causal) {
@@ -141,6 +141,7 @@ BuiltModel build_model(const RunConfig& config, bool log_choice) {
   std::string reason;
   built.backend = make_backend(config.device.type, &reason, config.device.tf32);
   if (log_choice) log::note("device {}: {}", built.backend->name(), reason);
+  if (wrap != nullptr) built.backend = wrap(std::move(built.backend));
   built.context = std::make_unique<Context>(*built.backend);
   built.encoder = std::make_unique<Encoder>(
       *built.context, config.model, config.encoding.with_type(), config.positions.with_type(),

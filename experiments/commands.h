@@ -56,6 +56,7 @@ struct BenchArguments {
   int64_t threads = 0;
   int64_t steps = 0;  // 0: enough for a few seconds
   bool json = false;
+  bool profile = false;  // where the time goes, operation by operation
 };
 int bench_command(const BenchArguments& arguments);
 

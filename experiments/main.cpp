@@ -88,6 +88,8 @@ int run(int argc, char** argv) {
   bench_app->add_option("--steps", bench.steps, "steps to time; 0: a few seconds' worth")
       ->check(CLI::Range(0, 1000000));
   bench_app->add_flag("--json", bench.json, "one JSON object");
+  bench_app->add_flag("--profile", bench.profile,
+                      "where a step's time goes, operation by operation");
 
   if (argc < 2) {
     fmt::print(stderr, "{}", app.help());

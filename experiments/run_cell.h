@@ -28,9 +28,11 @@ struct BuiltModel {
   std::unique_ptr<Task> task;
   std::unique_ptr<Encoder> encoder;
 };
-// `log_choice`: say which device was chosen and why. `wrap`: what to put around the backend (a profiler).
+// `log_choice`: say which device was chosen and why. `wrap`: what to put around the backend (a
+// profiler).
 using BackendWrapper = std::unique_ptr<Backend> (*)(std::unique_ptr<Backend>);
-BuiltModel build_model(const RunConfig& config, bool log_choice = true, BackendWrapper wrap = nullptr);
+BuiltModel build_model(const RunConfig& config, bool log_choice = true,
+                       BackendWrapper wrap = nullptr);
 EncoderInterface interface_of(const Task& task, const RunConfig& config);
 
 struct CellRun {

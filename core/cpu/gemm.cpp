@@ -14,7 +14,9 @@ constexpr int64_t kInnerBlock = 256;        // inner extent of one pass over a t
 constexpr int64_t kColumnBlock = 512;       // columns of one task: its part of packed B stays in L2
 constexpr int64_t kTilesPerTask = 8;        // row tiles of one task
 constexpr int64_t kPackedBlock = 1 << 20;   // bytes of packed B that one column block may have
+constexpr int64_t kCachedResult = 2 << 20;  // bytes of a result that may still lie in the L2 cache
 constexpr int64_t kPackedLimit = 32 << 20;  // bytes of packed B at a time
+constexpr int64_t kInPlaceInner = 128;      // inner extent of one pass over unpacked operands
 constexpr int64_t kPackRows = 32;           // rows of B packed by one task
 
 int64_t divide_up(int64_t a, int64_t b) {
@@ -73,17 +75,21 @@ template <class T>
 void pack_rows(const Product<T>& p, const Panels<T>& panels, int64_t begin, int64_t end, int64_t k0,
                T* packed) {
   constexpr int64_t kWidth = Vec<T>::kWidth;
-  const int64_t count = panels.count();
+  constexpr int64_t kPanel = Panels<T>::kPanel;
+  const int64_t whole = p.columns / kPanel, step = kPanel * panels.inner;
   for (int64_t k = begin; k < end; ++k) {
     const T* from = p.b_at(k0 + k, 0);
-    for (int64_t panel = 0; panel < count; ++panel) {
-      const int64_t ld = panels.vectors(panel) * kWidth;
-      T* to = packed + panels.offset(panel) + k * ld;
-      for (int64_t i = 0; i < ld; i += kWidth) {
-        const int64_t column = panel * Panels<T>::kPanel + i;
-        Vec<T>::load_partial(from + column, p.columns - column).store(to + i);
-      }
+    T* to = packed + k * kPanel;
+    for (int64_t panel = 0; panel < whole; ++panel, from += kPanel, to += step) {
+      const Vec<T> left = Vec<T>::load(from), right = Vec<T>::load(from + kWidth);
+      left.store(to);
+      right.store(to + kWidth);
     }
+    if (whole == panels.count()) continue;
+    const int64_t ld = panels.vectors(whole) * kWidth, columns = p.columns - whole * kPanel;
+    to = packed + panels.offset(whole) + k * ld;
+    for (int64_t i = 0; i < ld; i += kWidth)
+      Vec<T>::load_partial(from + i, columns - i).store(to + i);
   }
 }
 template <class T>
@@ -111,29 +117,34 @@ class RowBlock {
       : p_(p),
         first_(first_row),
         rows_(rows),
-        tiles_(divide_up(rows, tile_rows(2))),
+        tiles_(divide_up(rows, tile_rows(2))),  // at most kTilesPerTask
         // 14 rows a multiple of 4 KiB apart fall into the same sets of a first-level cache.
         packs_(p.transpose_a || (p.lda * int64_t(sizeof(T))) % 4096 == 0) {
-    if (packs_) buffer_ = scratch.allocate<T>(tiles_ * kMaxTileRows * kStride + Vec<T>::kWidth);
+    if (packs_) buffer_ = scratch.allocate<T>(tiles_ * kTileStride * kStride);
+    for (int64_t t = 0; t <= tiles_; ++t) row_[t] = first_ + rows_ * t / tiles_;
   }
   int64_t tiles() const { return tiles_; }
-  int64_t row(int64_t tile) const { return first_ + rows_ * tile / tiles_; }
+  int64_t row(int64_t tile) const { return row_[tile]; }
   int64_t height(int64_t tile) const { return row(tile + 1) - row(tile); }
 
   void select(int64_t k0, int64_t inner) {
     k0_ = k0;
     if (!packs_) return;
     if (p_.transpose_a) {  // to [k][kTileStride]
-      for (int64_t k = 0; k < inner; ++k)
-        for (int64_t t = 0, from_row = first_; t < tiles_; ++t) {
-          const int64_t next_row = row(t + 1);
-          const T* from = p_.a_at(from_row, k0 + k);
-          T* to = packed(t) + k * kTileStride;
+      // Whole vectors, beyond a tile's rows too, as long as they lie in the matrix.
+      int64_t whole = 0;
+      while (whole < tiles_ && row(whole) + kTileStride <= p_.rows) ++whole;
+      for (int64_t k = 0; k < inner; ++k) {
+        const T* from = p_.a_at(0, k0 + k);
+        T* to = packed(0) + k * kTileStride;
+        for (int64_t t = 0; t < whole; ++t, to += kTileStride * kStride)
           for (int64_t r = 0; r < kTileStride; r += Vec<T>::kWidth)
-            Vec<T>::load_partial(from + r, std::max<int64_t>(0, p_.rows - from_row - r))
+            Vec<T>::load(from + row_[t] + r).store(to + r);
+        for (int64_t t = whole; t < tiles_; ++t, to += kTileStride * kStride)
+          for (int64_t r = 0; r < kTileStride; r += Vec<T>::kWidth)
+            Vec<T>::load_partial(from + row_[t] + r, std::max<int64_t>(0, p_.rows - row_[t] - r))
                 .store(to + r);
-          from_row = next_row;
-        }
+      }
       return;
     }
     for (int64_t t = 0; t < tiles_; ++t)  // to [height][kStride]
@@ -155,10 +166,23 @@ class RowBlock {
 
   const Product<T>& p_;
   int64_t first_, rows_, tiles_;
+  int64_t row_[kTilesPerTask + 1];  // where each tile begins
   bool packs_;
   T* buffer_ = nullptr;
   int64_t k0_ = 0;
 };
+
+// A tile's lines of the result arrive while its sums are being made.
+template <class T>
+LONGSHOT_INLINE void prefetch_result(const Product<T>& p, int64_t row, int64_t column,
+                                     int64_t height) {
+  if (p.rows * p.ldc * int64_t(sizeof(T)) <= kCachedResult) return;
+  for (int64_t r = row; r < row + height; ++r) {
+    const T* to = p.c + r * p.ldc + column;
+    __builtin_prefetch(to, 1);
+    __builtin_prefetch(to + Vec<T>::kWidth, 1);
+  }
+}
 
 // Rows x panels of c for the inner range [k0, k0 + panels.inner), whose B is in `packed`.
 template <class T>
@@ -177,6 +201,7 @@ void multiply_block(const Product<T>& p, const Panels<T>& panels, const T* packe
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {
         const int64_t vectors = panels.vectors(panel), ld = vectors * Vec<T>::kWidth;
         const int64_t column = panel * Panels<T>::kPanel;
+        prefetch_result(p, row, column, height);
         tile_kernel<T>(height, vectors, p.transpose_a)(
             end - begin, block.tile(t), block.leading(), packed + panels.offset(panel) + begin * ld,
             ld, p.c + row * p.ldc + column, p.ldc, p.alpha, accumulate,
@@ -241,8 +266,27 @@ bool splits_inner(const Product<T>& p) {
          p.inner >= 4 * std::min(p.rows, p.columns);
 }
 
+// a^T b with both operands where they lie: each k gives a row of a and a row of b, so nothing is
+// gained by packing, which would cost as much as reading them from memory does. A block of b's rows
+// stays in the caches for all row tiles.
+template <class T>
+void multiply_in_place(const Product<T>& p) {
+  for (int64_t k0 = 0; k0 < p.inner; k0 += kInPlaceInner) {
+    const int64_t inner = std::min(kInPlaceInner, p.inner - k0);
+    for_each_row_tile(p.rows, tile_rows(2), [&](int64_t row, int64_t height) {
+      for (int64_t column = 0; column < p.columns; column += Panels<T>::kPanel) {
+        const int64_t width = std::min(Panels<T>::kPanel, p.columns - column);
+        tile_kernel<T>(height, width / Vec<T>::kWidth, true)(
+            inner, p.a_at(row, k0), p.lda, p.b_at(k0, column), p.ldb, p.c + row * p.ldc + column,
+            p.ldc, p.alpha, k0 > 0, width);
+      }
+    });
+  }
+}
+
 template <class T>
 void multiply_in_pieces(const Product<T>& p) {
+  const bool in_place = p.transpose_a && !p.transpose_b && p.columns % Vec<T>::kWidth == 0;
   const int64_t pieces = std::clamp<int64_t>(p.inner / 512, 2, 12);
   const int64_t size = p.rows * p.columns;
   ScratchScope scratch;
@@ -257,7 +301,10 @@ void multiply_in_pieces(const Product<T>& p) {
     part.ldc = p.columns;
     part.accumulate = false;
     part.epilogue = {};
-    multiply(part, false);
+    if (in_place)
+      multiply_in_place(part);
+    else
+      multiply(part, false);
   });
   const int64_t stripes = std::min<int64_t>(p.rows, 32);
   parallel_for(stripes, [&](int64_t stripe) {

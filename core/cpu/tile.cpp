@@ -5,6 +5,8 @@
 namespace longshot::cpu {
 namespace {
 
+constexpr int64_t kAhead = 24;  // steps of about 14 cycles: the latency of the last-level cache
+
 template <class T, int kRows, int kVectors, bool kInnerMajor>
 void multiply(int64_t inner, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
               T alpha, bool accumulate, int64_t columns) {
@@ -33,8 +35,14 @@ void multiply(int64_t inner, const T* a, int64_t lda, const T* b, int64_t ldb, T
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) sum[r][v] = fma(left, row[v], sum[r][v]);
     }
+    if constexpr (kInnerMajor) {
+      // Rows of unpacked operands lie far apart: neither is what the machine prefetches by itself.
+      __builtin_prefetch(a + kAhead * lda);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(b + kAhead * ldb + v * kWidth);
+      a += lda;
+    }
     b += ldb;
-    if constexpr (kInnerMajor) a += lda;
   }
 
   const Vec<T> factor(alpha);

@@ -4,6 +4,8 @@
 // `linear_heads` is the same without activation, its columns dealt out to query, key and value as
 // (B, H, T, D) each.
 
+#include <algorithm>
+
 #include "core/ops/common.h"
 
 namespace longshot::ops {
@@ -11,7 +13,37 @@ namespace {
 
 struct LinearSizes {
   int64_t rows = 0, inner = 0, columns = 0;
+
+  // Rows worked on together where a result is used at once and then dropped. On the CPU a block of
+  // it (1 MB of f32) stays in the second-level cache; a narrow layer is bound by memory otherwise
+  // (docs/performance.md). Wide layers, whose weight gradient would be added up too often, and
+  // devices, where every block is a launch, take all rows at once. `unit`: rows not to be parted.
+  int64_t rows_together(const Backend& backend, int64_t unit = 1) const {
+    constexpr int64_t kNarrow = 64 * 1024, kBlock = 256 * 1024;  // elements
+    if (!backend.host_accessible() || inner * columns > kNarrow) return rows;
+    unit = std::max<int64_t>(unit, 1);
+    return std::min(rows,
+                    std::max<int64_t>(kBlock / std::max<int64_t>(columns, 1) / unit, 1) * unit);
+  }
 };
+
+// body(first, rows) for blocks of rows; once with no rows when there are none, so that gradients
+// of parameters are written.
+template <class Body>
+void for_blocks(int64_t rows, int64_t block, const Body& body) {
+  int64_t first = 0;
+  do {
+    body(first, std::min(block, rows - first));
+    first += block;
+  } while (first < rows);
+}
+
+const void* at(const void* array, int64_t element, DType dtype) {
+  return static_cast<const char*>(array) + element * size_of(dtype);
+}
+void* at(void* array, int64_t element, DType dtype) {
+  return static_cast<char*>(array) + element * size_of(dtype);
+}
 
 LinearSizes check_linear(const char* operation, const Tensor& x, const Tensor& weight,
                          const Tensor& bias) {
@@ -55,14 +87,15 @@ class LinearInputs {
   const LinearSizes& sizes() const { return sizes_; }
   bool products_wanted() const { return dx_.wanted() || dweight_.wanted(); }
 
-  // dz = f'(z) dy into `dz` (null when f is the identity, where dz = dy) and db.
-  void backward_activation(Backend& backend, DType dtype, Activation activation,
+  // dz = f'(z) dy into `dz` (null when f is the identity, where dz = dy) and db, of `rows` rows:
+  // all pointers are those of the first. Later blocks of rows add to db.
+  void backward_activation(Backend& backend, DType dtype, int64_t rows, Activation activation,
                            const void* pre_activation, const void* dy, void* dz) {
     if (dz == nullptr && !dbias_.wanted()) return;
     ActivationBackwardArgs args;
     args.dtype = dtype;
     args.activation = activation;
-    args.rows = sizes_.rows, args.columns = sizes_.columns;
+    args.rows = rows, args.columns = sizes_.columns;
     args.pre_activation = pre_activation;
     args.dy = dy;
     args.dx = dz;
@@ -74,25 +107,27 @@ class LinearInputs {
     backend.activation_backward(args);
   }
 
-  void backward_products(Backend& backend, DType dtype, const void* dz) {
+  // dx and dW from dz of rows [first, first + rows); dW is added to after the first block.
+  void backward_products(Backend& backend, DType dtype, int64_t first, int64_t rows,
+                         const void* dz) {
     if (dx_.wanted()) {
-      const Gradient::Target target = dx_.target();
+      if (first == 0) dx_target_ = dx_.target();
       GemmArgs args;
       args.dtype = dtype;
-      args.rows = sizes_.rows, args.columns = sizes_.inner, args.inner = sizes_.columns;
+      args.rows = rows, args.columns = sizes_.inner, args.inner = sizes_.columns;
       args.a = dz, args.lda = sizes_.columns;
       args.b = weight_.data(), args.ldb = sizes_.inner;
-      args.c = target.data, args.ldc = sizes_.inner;
-      args.accumulate = target.accumulate;
+      args.c = at(dx_target_.data, first * sizes_.inner, dtype), args.ldc = sizes_.inner;
+      args.accumulate = dx_target_.accumulate;
       backend.gemm(args);
     }
     if (dweight_.wanted()) {
       const Gradient::Target target = dweight_.target();
       GemmArgs args;
       args.dtype = dtype;
-      args.rows = sizes_.columns, args.columns = sizes_.inner, args.inner = sizes_.rows;
+      args.rows = sizes_.columns, args.columns = sizes_.inner, args.inner = rows;
       args.a = dz, args.lda = sizes_.columns, args.transpose_a = true;
-      args.b = x_.data(), args.ldb = sizes_.inner;
+      args.b = at(x_.data(), first * sizes_.inner, dtype), args.ldb = sizes_.inner;
       args.c = target.data, args.ldc = sizes_.inner;
       args.accumulate = target.accumulate;
       backend.gemm(args);
@@ -103,6 +138,7 @@ class LinearInputs {
   LinearSizes sizes_;
   Tensor x_, weight_;
   Gradient dx_, dweight_, dbias_;
+  Gradient::Target dx_target_;
 };
 
 class LinearNode final : public ResultNode {
@@ -118,17 +154,23 @@ class LinearNode final : public ResultNode {
   void backward() override {
     const void* dy = result_.data();
     if (activation_ == Activation::none) {
-      inputs_.backward_activation(backend(), dtype_, activation_, nullptr, dy, nullptr);
-      inputs_.backward_products(backend(), dtype_, dy);
+      const int64_t rows = inputs_.sizes().rows;
+      inputs_.backward_activation(backend(), dtype_, rows, activation_, nullptr, dy, nullptr);
+      inputs_.backward_products(backend(), dtype_, 0, rows, dy);
       return;
     }
+    const LinearSizes& sizes = inputs_.sizes();
+    const int64_t block = sizes.rows_together(backend());
     Tensor dz;
     if (inputs_.products_wanted())
-      dz = context_.make({inputs_.sizes().rows, inputs_.sizes().columns}, dtype_, Lifetime::step,
-                         "linear backward");
+      dz = context_.make({block, sizes.columns}, dtype_, Lifetime::step, "linear backward");
     void* target = dz.defined() ? dz.data() : nullptr;
-    inputs_.backward_activation(backend(), dtype_, activation_, saved_.data(), dy, target);
-    if (target != nullptr) inputs_.backward_products(backend(), dtype_, target);
+    for_blocks(sizes.rows, block, [&](int64_t first, int64_t rows) {
+      const int64_t from = first * sizes.columns;
+      inputs_.backward_activation(backend(), dtype_, rows, activation_,
+                                  at(saved_.data(), from, dtype_), at(dy, from, dtype_), target);
+      if (target != nullptr) inputs_.backward_products(backend(), dtype_, first, rows, target);
+    });
   }
 
  private:
@@ -155,27 +197,37 @@ class LinearHeadsNode final : public Node {
   void backward() override {
     Backend& backend = context_.backend();
     const LinearSizes& sizes = inputs_.sizes();
-    const Tensor dz = context_.make({sizes.rows, sizes.columns}, heads_.dtype, Lifetime::step,
-                                    "linear_heads backward");
+    const DType dtype = heads_.dtype;
+    const int64_t length = heads_.length;
+    const int64_t block = sizes.rows_together(backend, length);
+    const Tensor dz =
+        context_.make({block, sizes.columns}, dtype, Lifetime::step, "linear_heads backward");
     Tensor zero;  // for parts that no gradient reached
-    HeadsArgs args = heads_;
-    args.merged = dz.data();
-    for (int i = 0; i < args.parts; ++i) {
+    void* parts[3] = {};
+    for (int i = 0; i < heads_.parts; ++i) {
       if (dparts_[i].present()) {
-        args.part[i] = const_cast<void*>(dparts_[i].data());  // merge_heads only reads it
+        parts[i] = const_cast<void*>(dparts_[i].data());  // merge_heads only reads it
         continue;
       }
       if (!zero.defined()) {
-        const Shape shape{sizes.rows, sizes.columns / args.parts};
-        zero = context_.make(shape, args.dtype, Lifetime::step, "linear_heads backward");
-        backend.fill_zero(zero.data(), static_cast<size_t>(shape.elements() * size_of(args.dtype)));
+        const Shape shape{sizes.rows, sizes.columns / heads_.parts};
+        zero = context_.make(shape, dtype, Lifetime::step, "linear_heads backward");
+        backend.fill_zero(zero.data(), static_cast<size_t>(shape.elements() * size_of(dtype)));
       }
-      args.part[i] = zero.data();
+      parts[i] = zero.data();
     }
-    backend.merge_heads(args);
+    for_blocks(sizes.rows, block, [&](int64_t first, int64_t rows) {
+      HeadsArgs args = heads_;
+      if (length > 0) args.batch = rows / length;
+      args.merged = dz.data();
+      for (int i = 0; i < args.parts; ++i)
+        args.part[i] = at(parts[i], first * (sizes.columns / args.parts), dtype);
+      backend.merge_heads(args);
+      inputs_.backward_activation(backend, dtype, rows, Activation::none, nullptr, dz.data(),
+                                  nullptr);
+      inputs_.backward_products(backend, dtype, first, rows, dz.data());
+    });
     for (Gradient& part : dparts_) part = Gradient();  // merged: no longer needed
-    inputs_.backward_activation(backend, args.dtype, Activation::none, nullptr, dz.data(), nullptr);
-    inputs_.backward_products(backend, args.dtype, dz.data());
   }
 
  private:
@@ -222,16 +274,23 @@ std::array<Tensor, 3> linear_heads(const Tensor& x, const Tensor& weight, const 
   args.parts = parts;
   const HeadsArgs without_pointers = args;
 
-  const Tensor merged = make_result(context, "linear_heads", {sizes.rows, sizes.columns});
-  context.backend().gemm(forward_args(sizes, x, weight, bias, merged));
   std::array<Tensor, 3> result;
-  args.merged = merged.data();
-  for (int i = 0; i < parts; ++i) {
+  for (int i = 0; i < parts; ++i)
     result[i] =
         make_result(context, "linear_heads", {args.batch, heads, args.length, args.head_dim});
-    args.part[i] = result[i].data();
-  }
-  context.backend().split_heads(args);
+  const int64_t block = sizes.rows_together(context.backend(), args.length);
+  const Tensor merged = make_result(context, "linear_heads", {block, sizes.columns});
+  GemmArgs product = forward_args(sizes, x, weight, bias, merged);
+  for_blocks(sizes.rows, block, [&](int64_t first, int64_t rows) {
+    product.rows = rows;
+    product.a = at(x.data(), first * sizes.inner, args.dtype);
+    context.backend().gemm(product);
+    if (args.length > 0) args.batch = rows / args.length;
+    args.merged = merged.data();
+    for (int i = 0; i < parts; ++i)
+      args.part[i] = at(result[i].data(), first * (sizes.columns / parts), args.dtype);
+    context.backend().split_heads(args);
+  });
   if (wants_gradient(context, {&x, &weight, &bias})) {
     for (int i = 0; i < parts; ++i) result[i].set_requires_gradient(true);
     context.tape().record<LinearHeadsNode>(context, sizes, x, weight, bias, without_pointers,

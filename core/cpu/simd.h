@@ -33,11 +33,15 @@ struct VecTypes;
 template <>
 struct VecTypes<float> {
   typedef float Native __attribute__((vector_size(kVectorBytes)));
+  typedef float Unaligned
+      __attribute__((vector_size(kVectorBytes), aligned(sizeof(float)), may_alias));
   typedef int32_t Int __attribute__((vector_size(kVectorBytes)));
 };
 template <>
 struct VecTypes<double> {
   typedef double Native __attribute__((vector_size(kVectorBytes)));
+  typedef double Unaligned
+      __attribute__((vector_size(kVectorBytes), aligned(sizeof(double)), may_alias));
   typedef int64_t Int __attribute__((vector_size(kVectorBytes)));
 };
 
@@ -45,6 +49,8 @@ template <class T>
 struct Vec {
   static constexpr int kWidth = kVectorBytes / int(sizeof(T));
   using Native = typename VecTypes<T>::Native;
+  // Through a type, not memcpy: GCC may cut a copy into 16-byte pieces (CMakeLists.txt limits it).
+  using Unaligned = typename VecTypes<T>::Unaligned;
   using Int = typename VecTypes<T>::Int;  // integer lanes; also the type of a comparison
 
   Native v;
@@ -56,11 +62,9 @@ struct Vec {
 
   // Unaligned. `n` lanes are touched in the partial forms, 0 <= n; n >= kWidth is a whole vector.
   LONGSHOT_INLINE static Vec load(const T* p) {
-    Vec r;
-    std::memcpy(&r.v, p, kVectorBytes);
-    return r;
+    return Vec(Native(*reinterpret_cast<const Unaligned*>(p)));
   }
-  LONGSHOT_INLINE void store(T* p) const { std::memcpy(p, &v, kVectorBytes); }
+  LONGSHOT_INLINE void store(T* p) const { *reinterpret_cast<Unaligned*>(p) = v; }
   static Vec load_partial(const T* p, int64_t n);  // lanes from n on are 0
   void store_partial(T* p, int64_t n) const;
 
@@ -245,16 +249,22 @@ inline void transpose_tile(const T* in, int64_t ld_in, int64_t rows, int64_t col
   constexpr int kWidth = Vec<T>::kWidth;
   // log2(W) perfect shuffles of rows i and i + W/2 are a transposition.
   Vec<T> a[kWidth], b[kWidth];
+#pragma GCC unroll 16
   for (int r = 0; r < kWidth; ++r)
     a[r] = r < rows ? Vec<T>::load_partial(in + r * ld_in, columns) : Vec<T>::zero();
+#pragma GCC unroll 8
   for (int size = kWidth; size > 1; size /= 2) {
+#pragma GCC unroll 8
     for (int i = 0; i < kWidth / 2; ++i) {
       b[2 * i] = interleave_low(a[i], a[i + kWidth / 2]);
       b[2 * i + 1] = interleave_high(a[i], a[i + kWidth / 2]);
     }
+#pragma GCC unroll 16
     for (int i = 0; i < kWidth; ++i) a[i] = b[i];
   }
-  for (int c = 0; c < columns; ++c) a[c].store(out + c * ld_out);
+#pragma GCC unroll 16
+  for (int c = 0; c < kWidth; ++c)
+    if (c < columns) a[c].store(out + c * ld_out);
 }
 
 }  // namespace longshot::cpu

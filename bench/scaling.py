@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENCODINGS_BY_LENGTH = ["none", "rope", "alibi", "t5", "transformer_xl"]
 LENGTHS = [64, 128, 256, 512, 1024, 2048, 4096]
+EVALUATION_LENGTHS = [1024, 2048, 4096, 8192, 16384]
 TOKENS = 4096
 
 
@@ -131,7 +132,7 @@ def by_encoding(bench):
 
 
 def by_evaluation_length(bench):
-    lengths = [1024, 2048, 4096, 8192, 16384]
+    lengths = EVALUATION_LENGTHS
     rows, result = [], []
     for encoding in ENCODINGS_BY_LENGTH:
         row = [encoding]
@@ -148,7 +149,7 @@ def by_evaluation_length(bench):
                 if process.returncode != 0:
                     sys.exit(f"scaling.py: evaluation of {encoding} at {length}: {message}")
                 summary = json.loads(next(Path(folder).rglob("summary.json")).read_text())
-            seconds = summary["evaluations"][0]["seconds"]
+            seconds = summary["evaluation"]["seconds"]
             megabytes = usage.ru_maxrss / 1024
             result.append({"encoding": encoding, "length": length, "seconds": seconds, "process_mb_peak": megabytes})
             row.append(f"{seconds:.2f} s, {megabytes:.0f} MB")

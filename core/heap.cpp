@@ -12,7 +12,9 @@ constexpr size_t kAlignment = 256;
 constexpr size_t kSmallestSlab = size_t(1) << 20;
 constexpr unsigned char kGuardPattern = 0xA5;
 
-size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t round_up(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 }  // namespace
 
@@ -42,8 +44,8 @@ int32_t Heap::new_chunk() {
 
 void Heap::add_slab(size_t bytes) {
   LONGSHOT_CHECK(options_.limit == 0 || capacity_ + bytes <= options_.limit,
-                 "heap {}: {} bytes more would pass the limit of {} bytes ({} in use)", name_, bytes,
-                 options_.limit, used_);
+                 "heap {}: {} bytes more would pass the limit of {} bytes ({} in use)", name_,
+                 bytes, options_.limit, used_);
   void* data = backend_.allocate(bytes);
   ++slabs_taken_;
   slabs_.push_back({data, bytes});
@@ -96,6 +98,10 @@ Heap::Block Heap::allocate(size_t bytes) {
   Chunk& chunk = chunks_[index];
   chunk.in_use = true;
   chunk.requested = bytes;
+  ++allocations_;
+  trace_ =
+      (trace_ ^ (uint64_t(reinterpret_cast<uintptr_t>(chunk.data)) + bytes)) * 0x9E3779B97F4A7C15u;
+  trace_ ^= trace_ >> 29;  // so that the order of the blocks matters
   used_ += chunk.bytes;
   peak_ = std::max(peak_, used_);
   if (options_.guard_bytes > 0) {
@@ -110,9 +116,8 @@ Heap::Block Heap::allocate(size_t bytes) {
 std::string Heap::guard_damage(const Chunk& chunk) const {
   if (options_.guard_bytes == 0) return "";
   const auto intact = [](const char* begin, const char* end) {
-    return std::all_of(begin, end, [](char byte) {
-      return static_cast<unsigned char>(byte) == kGuardPattern;
-    });
+    return std::all_of(begin, end,
+                       [](char byte) { return static_cast<unsigned char>(byte) == kGuardPattern; });
   };
   const char* data = chunk.data + options_.guard_bytes;
   const bool before = intact(chunk.data, data);
@@ -181,6 +186,7 @@ void Heap::release_all() {
   for (const Chunk& chunk : chunks_)
     if (damage_.empty() && chunk.exists && chunk.in_use) damage_ = guard_damage(chunk);
   used_ = 0;
+  trace_ = 0;
   if (slabs_.size() > 1) {
     reserve(capacity_);
     return;

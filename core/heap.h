@@ -46,6 +46,10 @@ class Heap {
   size_t peak() const { return peak_; }          // most ever in use
   size_t capacity() const { return capacity_; }  // bytes taken from the backend
   int64_t slabs_taken() const { return slabs_taken_; }  // how often the backend was asked
+  int64_t allocations() const { return allocations_; }  // how often a block was handed out
+  // Tells apart sequences of blocks: a mix of the sizes and addresses handed out since the heap was
+  // last emptied. Equal for equal requests to a heap of equal capacity.
+  uint64_t trace() const { return trace_; }
 
  private:
   struct Slab {
@@ -75,7 +79,8 @@ class Heap {
   std::vector<int32_t> free_;           // free chunks, in no particular order
   std::string damage_;  // the first overwritten guard seen
   size_t used_ = 0, peak_ = 0, capacity_ = 0;
-  int64_t slabs_taken_ = 0;
+  int64_t slabs_taken_ = 0, allocations_ = 0;
+  uint64_t trace_ = 0;
 };
 
 }  // namespace longshot

@@ -93,6 +93,10 @@ class CudaBackend final : public Backend, public StepRecorder {
   }
   void release(void* pointer, size_t) override { check(cudaFree(pointer), "release memory"); }
   void copy_to_device(void* device, const void* host, size_t bytes) override {
+    // The driver would record the address and read whatever is there at each replay.
+    LONGSHOT_CHECK(!capturing_,
+                   "cuda: {} bytes are copied from the host in a step that is being captured",
+                   bytes);
     copy(device, host, bytes, cudaMemcpyHostToDevice, "copy to the device");
   }
   void copy_to_host(void* host, const void* device, size_t bytes) override {
@@ -110,8 +114,10 @@ class CudaBackend final : public Backend, public StepRecorder {
   void begin_capture() override {
     check(cudaStreamBeginCapture(context_.stream, cudaStreamCaptureModeThreadLocal),
           "begin a capture");
+    capturing_ = true;
   }
   bool end_capture(const std::string& signature, std::string* reason) override {
+    capturing_ = false;
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
     cudaError_t error = cudaStreamEndCapture(context_.stream, &graph);
@@ -216,6 +222,7 @@ class CudaBackend final : public Backend, public StepRecorder {
   }
 
   int device_;
+  bool capturing_ = false;
   cudaDeviceProp properties_{};
   DeviceMemory workspace_, scalars_, blas_workspace_;
   Context context_;

@@ -64,7 +64,7 @@ class StepBench {
         lengths_(config.train.lengths.resolve(config.train.steps, *built.task)),
         classes_(built.task->spec().output_classes),
         optimizer_(built.encoder->parameters(), config.train),
-        step_(*built.encoder, optimizer_, config.train, uint64_t(config.seed)),
+        step_(*built.encoder, optimizer_, config.train, uint64_t(config.seed), config.device.capture),
         losses_(built.context->make({config.train.accumulate}, built.context->dtype(),
                                     Lifetime::persistent, "losses")),
         batcher_(*built.task),

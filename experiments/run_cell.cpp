@@ -50,6 +50,7 @@ int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
   options.folder = run.folder;
   options.identity = run.identity;
   options.show_progress = display.progress;
+  options.capture = config.device.capture;
   options.label = display.label;
   Trainer trainer(*built.encoder, *built.task, options);
   const TrainResult trained = trainer.run();

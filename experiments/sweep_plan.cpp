@@ -70,7 +70,8 @@ Cost measure(const RunConfig& config) {
   Cost cost;
 
   Optimizer optimizer(built.encoder->parameters(), config.train);
-  TrainingStep step(*built.encoder, optimizer, config.train, uint64_t(config.seed));
+  TrainingStep step(*built.encoder, optimizer, config.train, uint64_t(config.seed),
+                    config.device.capture);
   const Tensor losses = built.context->make({config.train.accumulate}, built.context->dtype(),
                                             Lifetime::persistent, "losses");
   Batcher batcher(task);

@@ -119,6 +119,10 @@ void ParameterStore::begin_gradients() {
   for (Parameter::Entry& entry : entries_) entry.tensor.value().gradient_written = false;
 }
 
+void ParameterStore::continue_gradients() {
+  for (Parameter::Entry& entry : entries_) entry.tensor.value().gradient_written = true;
+}
+
 void ParameterStore::finish_gradients() {
   for (Parameter::Entry& entry : entries_) {
     detail::Value& value = entry.tensor.value();

@@ -79,7 +79,10 @@ class ParameterStore {
 
   // Before an optimizer step's first micro-batch: the next contribution to each gradient writes.
   void begin_gradients();
-  // After its last backward: parameters that nothing reached get gradient zero.
+  // Before a later micro-batch of the same optimizer step, when finish_gradients() followed the one
+  // before: contributions add, also where that one was a replay which went past this store.
+  void continue_gradients();
+  // After a backward: parameters that nothing reached get gradient zero.
   void finish_gradients();
 
   // In order of declaration; entry.offset says where each lies in the flat buffers.

@@ -29,6 +29,19 @@ if(TARGET test_cuda)
   endforeach()
 endif()
 
+# The tests of operations once more, on the emulated device.
+file(GLOB operation_tests RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/core/ops
+     CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/core/ops/*_test.cpp)
+list(TRANSFORM operation_tests REPLACE "(.*)\\.cpp" "[#\\1]")
+list(JOIN operation_tests "," operation_tests)
+foreach(order forward reverse random)
+  set(environment "LONGSHOT_TEST_BACKEND=cuda;LONGSHOT_EMULATOR_ORDER=${order}")
+  if(TARGET test_core)
+    add_test(NAME operations_cuda_${order} COMMAND test_core -\# "${operation_tests}")
+    set_tests_properties(operations_cuda_${order} PROPERTIES ENVIRONMENT "${environment}")
+  endif()
+endforeach()
+
 # Counts calls of malloc by replacing it, which the sanitizers do themselves.
 if(NOT LONGSHOT_SANITIZE)
   longshot_test(allocation)

@@ -42,11 +42,15 @@ std::string score_json(const Score& score) {
 // ---- one step ----------------------------------------------------------------------------------
 
 TrainingStep::TrainingStep(Encoder& encoder, Optimizer& optimizer, const TrainOptions& options,
-                           uint64_t seed)
-    : encoder_(encoder), optimizer_(optimizer), options_(options), seed_(seed) {}
+                           uint64_t seed, bool capture)
+    : encoder_(encoder),
+      optimizer_(optimizer),
+      options_(options),
+      seed_(seed),
+      loss_(encoder.context().make({}, encoder.context().dtype(), Lifetime::persistent, "loss")),
+      capture_(encoder.context().backend(), capture) {}
 
-Tensor TrainingStep::forward(const Batch& batch, int64_t step, int64_t first_row) {
-  Context& context = encoder_.context();
+TrainingStep::Prepared TrainingStep::prepare(const Batch& batch, int64_t step, int64_t first_row) {
   EncoderInput input;
   input.batch = batch.rows;
   input.length = batch.length;
@@ -58,17 +62,52 @@ Tensor TrainingStep::forward(const Batch& batch, int64_t step, int64_t first_row
   input.seed = seed_;
   input.step = uint32_t(step);
   input.first_sample = first_row;
-  const PreparedInput prepared = encoder_.prepare(input);
-  const Tensor targets = context.from_host(std::span<const int32_t>(batch.targets),
-                                           {batch.rows * batch.outputs});
-  Tensor logits = encoder_.forward(prepared);
-  logits = logits.reshape({batch.rows * batch.outputs, logits.size(-1)});
-  ops::LossOptions loss;
-  loss.smoothing = options_.label_smoothing;
+  Prepared prepared;
+  prepared.input = encoder_.prepare(input);
+  prepared.targets = encoder_.context().from_host(std::span<const int32_t>(batch.targets),
+                                                  {batch.rows * batch.outputs});
+  return prepared;
+}
+
+void TrainingStep::pass(const Prepared& prepared, bool first) {
+  Context& context = encoder_.context();
+  context.tape().clear();  // what an attempt to record left behind
+  if (first)
+    encoder_.parameters().begin_gradients();
+  else
+    encoder_.parameters().continue_gradients();
+  Tensor logits = encoder_.forward(prepared.input);
+  logits = logits.reshape({prepared.targets.elements(), logits.size(-1)});
+  ops::LossOptions options;
+  options.smoothing = options_.label_smoothing;
   // Every micro-batch divides by the targets of the whole step, so that accumulated gradients are
   // those of the one large batch.
-  loss.count_override = &context.step_state()->target_count;
-  return ops::cross_entropy(logits, targets, loss).loss;
+  options.count_override = &context.step_state()->target_count;
+  const Tensor loss = ops::cross_entropy(logits, prepared.targets, options).loss;
+  context.backend().copy_on_device(loss_.data(), loss.data(), size_t(size_of(loss.dtype())));
+  context.tape().backward(loss);
+  encoder_.parameters().finish_gradients();
+}
+
+// Everything that decides which kernels a step runs, with which sizes and on which addresses. The
+// uploads come before any other step memory, so equal traces mean that a replay finds this batch
+// where the recorded one lay.
+std::string TrainingStep::signature(const Prepared& prepared, bool first, bool last) const {
+  const SequenceContext& sequence = prepared.input.sequence;
+  std::string text =
+      fmt::format("{}x{} {}+{} {}{}{} {:x}", sequence.batch, sequence.length,
+                  prepared.input.output_begin, prepared.input.outputs, int(first), int(last),
+                  int(sequence.padded), encoder_.context().step_heap().trace());
+  for (const DrawnPositions& drawn : sequence.positions)
+    text += fmt::format(" {}/{}{}{}{}", drawn.batches, drawn.limit, int(drawn.contiguous),
+                        int(drawn.fractional), int(!drawn.distances.empty()));
+  return text;
+}
+
+// Changes when memory that a recorded step may use was moved or was given to someone else.
+int64_t TrainingStep::generation() const {
+  Context& context = encoder_.context();
+  return context.step_heap().slabs_taken() + context.persistent_heap().allocations();
 }
 
 void TrainingStep::run(int64_t step, std::span<const Batch> batches, void* losses) {
@@ -79,20 +118,20 @@ void TrainingStep::run(int64_t step, std::span<const Batch> batches, void* losse
   state.training = 1;
   state.learning_rate = float(learning_rate(options_, step));
   for (const Batch& batch : batches) state.target_count += double(batch.target_count);
-  encoder_.parameters().begin_gradients();
-  int64_t first_row = 0;
   for (size_t i = 0; i < batches.size(); ++i) {
     StepScope scope(context);
-    state.sample_offset = first_row;
     context.set_step_state(state);
-    const Tensor loss = forward(batches[i], step, first_row);
-    context.tape().backward(loss);
-    const size_t bytes = size_t(size_of(loss.dtype()));
-    context.backend().copy_on_device(static_cast<char*>(losses) + i * bytes, loss.data(), bytes);
-    first_row += batches[i].rows;
+    const Prepared prepared = prepare(batches[i], step, state.sample_offset);
+    const bool first = i == 0, last = i + 1 == batches.size();
+    const std::string shape = capture_.active() ? signature(prepared, first, last) : "";
+    capture_.run(shape, generation(), [&] {
+      pass(prepared, first);
+      if (last) optimizer_.update();
+    });
+    const size_t bytes = size_t(size_of(loss_.dtype()));
+    context.backend().copy_on_device(static_cast<char*>(losses) + i * bytes, loss_.data(), bytes);
+    state.sample_offset += batches[i].rows;
   }
-  encoder_.parameters().finish_gradients();
-  optimizer_.update();
 }
 
 void TrainingStep::rehearse(const Batch& batch) {
@@ -101,10 +140,9 @@ void TrainingStep::rehearse(const Batch& batch) {
   state.seed = seed_;
   state.training = 1;
   state.target_count = double(std::max<int64_t>(batch.target_count, 1));
-  encoder_.parameters().begin_gradients();
   StepScope scope(context);
   context.set_step_state(state);
-  context.tape().backward(forward(batch, 0, 0));
+  pass(prepare(batch, 0, 0), true);
 }
 
 // ---- the loop ----------------------------------------------------------------------------------
@@ -121,7 +159,7 @@ Trainer::Trainer(Encoder& encoder, const Task& task, TrainerOptions options)
       task_(task),
       options_(std::move(options)),
       optimizer_(encoder.parameters(), options_.train),
-      step_(encoder, optimizer_, options_.train, options_.seed) {
+      step_(encoder, optimizer_, options_.train, options_.seed, options_.capture) {
   options_.train.lengths = options_.train.lengths.resolve(options_.train.steps, task);
 }
 
@@ -138,7 +176,8 @@ void Trainer::read_losses(int64_t step) {
     last_loss_ = loss;
     if (!std::isfinite(loss) && !diverged_) {
       diverged_ = true;
-      log::error("step {}: the loss is {}; the run has diverged", step - losses_written_ + i + 1, loss);
+      log::error("step {}: the loss is {}; the run has diverged", step - losses_written_ + i + 1,
+                 loss);
     }
   }
   losses_written_ = 0;
@@ -147,8 +186,10 @@ void Trainer::read_losses(int64_t step) {
 void Trainer::log_step(int64_t step) {
   const UpdateState update = optimizer_.state();
   if (update.skipped_steps > skipped_seen_) {
-    log::warn("step {}: {} update(s) skipped since the last line: no counted target, or a gradient norm "
-              "that is not finite", step, update.skipped_steps - skipped_seen_);
+    log::warn(
+        "step {}: {} update(s) skipped since the last line: no counted target, or a gradient norm "
+        "that is not finite",
+        step, update.skipped_steps - skipped_seen_);
     skipped_seen_ = update.skipped_steps;
   }
   double mean = 0;
@@ -184,9 +225,9 @@ void Trainer::evaluate(int64_t step) {
   }
   log::info("{}{}step {}: in range loss {:.4g}, accuracy {:.2f} %", options_.label,
             options_.label.empty() ? "" : ": ", step, score.loss, 100 * score.accuracy);
-  const bool improved = std::isfinite(score.loss) &&
-                        (progress_.best_step < 0 ||
-                         score.loss < progress_.best_loss - options_.train.min_delta);
+  const bool improved =
+      std::isfinite(score.loss) &&
+      (progress_.best_step < 0 || score.loss < progress_.best_loss - options_.train.min_delta);
   if (improved) {
     progress_.best_loss = score.loss;
     progress_.best_step = step;
@@ -195,8 +236,7 @@ void Trainer::evaluate(int64_t step) {
   } else {
     ++progress_.evaluations_since_best;
   }
-  if (options_.train.patience > 0 &&
-      progress_.evaluations_since_best >= options_.train.patience) {
+  if (options_.train.patience > 0 && progress_.evaluations_since_best >= options_.train.patience) {
     progress_.stopped_early = true;
     log::info("step {}: no improvement in {} evaluations; stopping early", step,
               options_.train.patience);
@@ -208,8 +248,8 @@ void Trainer::checkpoint(int64_t step) {
   progress_.step = step;
   progress_.metrics_bytes = files_->metrics.bytes();
   progress_.timing_bytes = files_->timing.bytes();
-  save_training_state(options_.folder + "/training_state.safetensors", encoder_, optimizer_, progress_,
-                      options_.identity);
+  save_training_state(options_.folder + "/training_state.safetensors", encoder_, optimizer_,
+                      progress_, options_.identity);
   save_parameters(options_.folder + "/checkpoint.safetensors", encoder_);
 }
 
@@ -263,6 +303,10 @@ TrainResult Trainer::run() {
     prefetcher = std::make_unique<Prefetcher>(task_, plan);
   }
 
+  // Said once, and only where it could be otherwise; the CPU has nothing to record.
+  if (training_left && !step_.capture().active() && !encoder_.context().backend().host_accessible())
+    log::info("training steps run operation by operation: {}", step_.capture().reason());
+
   Progress bar(progress_.step, train.steps, options_.label);
   double started = now_seconds();
   int64_t timed_step = progress_.step, timed_tokens = progress_.tokens;
@@ -270,7 +314,8 @@ TrainResult Trainer::run() {
   if (progress_.evaluation_due) {
     evaluate(progress_.step);
     if (progress_.evaluation_due)
-      return finish(Outcome::interrupted, fmt::format("stopped by a signal at step {}", progress_.step));
+      return finish(Outcome::interrupted,
+                    fmt::format("stopped by a signal at step {}", progress_.step));
   }
   const size_t loss_bytes = size_t(size_of(encoder_.context().dtype()));
   for (int64_t step = progress_.step; step < train.steps && !progress_.stopped_early;) {
@@ -287,9 +332,8 @@ TrainResult Trainer::run() {
 
     const bool last = step == train.steps;
     const bool log_now = step % train.log_every == 0 || last;
-    const bool evaluate_now =
-        (train.evaluate_every > 0 && step % train.evaluate_every == 0) ||
-        (last && train.keep == "best");
+    const bool evaluate_now = (train.evaluate_every > 0 && step % train.evaluate_every == 0) ||
+                              (last && train.keep == "best");
     const bool checkpoint_now = train.checkpoint_every > 0 && step % train.checkpoint_every == 0;
     const bool stop_now = stop_requested();
     if (log_now || evaluate_now || checkpoint_now || stop_now || losses_written_ == ring)
@@ -298,13 +342,14 @@ TrainResult Trainer::run() {
       log_step(step);
       const double now = now_seconds();
       if (files_ && now > timed_from) {
-        files_->timing.write(JsonObject()
-                                 .add("step", step)
-                                 .add("seconds", progress_.seconds + now - started)
-                                 .add("steps_per_second", double(step - timed_step) / (now - timed_from))
-                                 .add("tokens_per_second",
-                                      double(progress_.tokens - timed_tokens) / (now - timed_from))
-                                 .text());
+        files_->timing.write(
+            JsonObject()
+                .add("step", step)
+                .add("seconds", progress_.seconds + now - started)
+                .add("steps_per_second", double(step - timed_step) / (now - timed_from))
+                .add("tokens_per_second",
+                     double(progress_.tokens - timed_tokens) / (now - timed_from))
+                .text());
       }
       timed_step = step, timed_tokens = progress_.tokens, timed_from = now;
     }
@@ -313,7 +358,8 @@ TrainResult Trainer::run() {
       progress_.diverged = true;
       progress_.seconds += now_seconds() - started;
       checkpoint(step);
-      return finish(Outcome::diverged, fmt::format("the loss was not finite at or before step {}", step));
+      return finish(Outcome::diverged,
+                    fmt::format("the loss was not finite at or before step {}", step));
     }
     if (evaluate_now) {
       progress_.evaluation_due = true;

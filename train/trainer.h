@@ -1,8 +1,9 @@
-// Trainer: the loop. Batch -> forward -> loss -> backward -> clip -> AdamW, with checkpoints, metrics and
-// evaluations on the way.
+// Trainer: the loop. Batch -> forward -> loss -> backward -> clip -> AdamW, with checkpoints,
+// metrics and evaluations on the way.
 //
-// Everything random is a pure function of (seed, step), everything that is not lies in the training state: a run
-// that was stopped anywhere goes on to the same bits. Losses stay on the device and are read every few steps.
+// Everything random is a pure function of (seed, step), everything that is not lies in the training
+// state: a run that was stopped anywhere goes on to the same bits. Losses stay on the device and
+// are read every few steps.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "core/capture.h"
 #include "data/batch.h"
 #include "data/task.h"
 #include "nn/encoder.h"
@@ -30,7 +32,8 @@ struct TrainerOptions {
   std::string folder;    // exists; "" writes no files (benchmarks, tests)
   std::string identity;  // names the run in its training state
   bool show_progress = true;
-  std::string label;     // opens progress lines and messages: which cell of a sweep this is
+  std::string label;    // opens progress lines and messages: which cell of a sweep this is
+  bool capture = true;  // record the step once and replay it, where the backend can
 };
 
 struct TrainResult {
@@ -44,19 +47,35 @@ struct TrainResult {
 // One optimizer step, without the loop around it: what the trainer repeats and the benchmark times.
 class TrainingStep {
  public:
-  TrainingStep(Encoder& encoder, Optimizer& optimizer, const TrainOptions& options, uint64_t seed);
-  // `batches`: the micro-batches of this step, all of them. Leaves each micro-batch's share of the loss in
-  // `losses` (device, f32 or f64 as the context), one after another. No host read of the device.
+  TrainingStep(Encoder& encoder, Optimizer& optimizer, const TrainOptions& options, uint64_t seed,
+               bool capture = true);
+  // `batches`: the micro-batches of this step, all of them. Leaves each micro-batch's share of the
+  // loss in `losses` (device, f32 or f64 as the context), one after another. No host read of the
+  // device.
   void run(int64_t step, std::span<const Batch> batches, void* losses);
   // Forward and backward without an update: reserves memory for a batch of this shape.
   void rehearse(const Batch& batch);
+  const StepCapture& capture() const { return capture_; }
 
  private:
-  Tensor forward(const Batch& batch, int64_t step, int64_t first_row);
+  struct Prepared {
+    PreparedInput input;
+    Tensor targets;
+  };
+  // All host work and all uploads of a micro-batch; what follows is operations only.
+  Prepared prepare(const Batch& batch, int64_t step, int64_t first_row);
+  // Forward and backward; the loss goes to loss_.
+  void pass(const Prepared& prepared, bool first);
+  std::string signature(const Prepared& prepared, bool first, bool last) const;
+  int64_t generation() const;
+
   Encoder& encoder_;
   Optimizer& optimizer_;
   TrainOptions options_;
   uint64_t seed_;
+  Tensor loss_;  // one number that outlives the step, so that a replay leaves its loss in a known
+                 // place
+  StepCapture capture_;
 };
 
 class Trainer {
@@ -64,15 +83,18 @@ class Trainer {
   Trainer(Encoder& encoder, const Task& task, TrainerOptions options);
   ~Trainer();
 
-  // From the training state in the folder when there is one, else from the beginning (or train.init_from).
+  // From the training state in the folder when there is one, else from the beginning (or
+  // train.init_from).
   TrainResult run();
   Optimizer& optimizer() { return optimizer_; }
+  const TrainingStep& step() const { return step_; }
 
  private:
   struct Files;
   void read_losses(int64_t step);
   void log_step(int64_t step);
-  void evaluate(int64_t step);  // leaves progress_.evaluation_due set when a stop request cut it short
+  void evaluate(
+      int64_t step);  // leaves progress_.evaluation_due set when a stop request cut it short
   void checkpoint(int64_t step);
 
   Encoder& encoder_;
@@ -82,8 +104,8 @@ class Trainer {
   TrainingStep step_;
   TrainingProgress progress_;
   std::unique_ptr<Files> files_;
-  Tensor losses_;                // device ring: (steps between reads, micro-batches)
-  int64_t losses_written_ = 0;   // steps in the ring
+  Tensor losses_;               // device ring: (steps between reads, micro-batches)
+  int64_t losses_written_ = 0;  // steps in the ring
   double last_loss_ = std::numeric_limits<double>::quiet_NaN();  // until the first is read
   bool diverged_ = false;
   uint64_t skipped_seen_ = 0;

@@ -8,7 +8,7 @@ namespace longshot::testing {
 namespace {
 
 TEST_CASE("tape: z = y y + y with y = x x at x = 3 has dz/dx = 114 (B30)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {3}, {}, true);
     const Tensor y = ops::mul(x, x);
@@ -23,7 +23,7 @@ TEST_CASE("tape: z = y y + y with y = x x at x = 3 has dz/dx = 114 (B30)") {
 }
 
 TEST_CASE("tape: a second backward beside new operations is an error too") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {3}, {}, true);
     const Tensor z = ops::square(x);
@@ -36,7 +36,7 @@ TEST_CASE("tape: a second backward beside new operations is an error too") {
 }
 
 TEST_CASE("tape: what is not a recorded scalar cannot be differentiated") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {1, 2}, {2}, true);
     CHECK_THROWS_WITH(context.tape().backward(ops::square(x)),
@@ -51,7 +51,7 @@ TEST_CASE("tape: what is not a recorded scalar cannot be differentiated") {
 }
 
 TEST_CASE("tape: nodes that the loss does not depend on leave no gradient") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {2}, {}, true), y = value(context, {5}, {}, true);
     const Tensor unused = ops::square(y);
@@ -63,7 +63,7 @@ TEST_CASE("tape: nodes that the loss does not depend on leave no gradient") {
 }
 
 TEST_CASE("gradients of persistent tensors add up over backward passes until reset") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const Tensor weight = random_leaf(context, {3}, 1);
     for (int pass = 1; pass <= 3; ++pass) {
       const StepScope step(context);
@@ -78,7 +78,7 @@ TEST_CASE("gradients of persistent tensors add up over backward passes until res
 }
 
 TEST_CASE("tensor: a handle kept past its step is an error with the tensor's name") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     Tensor kept, copy;
     {
       const StepScope step(context);
@@ -98,7 +98,7 @@ TEST_CASE("tensor: a handle kept past its step is an error with the tensor's nam
 }
 
 TEST_CASE("tensor: step tensors need a step, steps do not nest") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     CHECK_THROWS_WITH(context.make({2, 3}),
                       ContainsSubstring("(2, 3)") && ContainsSubstring("StepScope"));
     const Tensor leaf = random_leaf(context, {2}, 1);

@@ -63,4 +63,24 @@ void check_equal(const Evaluation& a, const Evaluation& b, double tolerance);
 void check_close(std::span<const double> a, std::span<const double> b, double tolerance,
                  const std::string& what);
 
+// For tests in f32, where differences say little. While one lives, check_gradients called in f64
+// keeps its results and checks nothing, and called in f32 compares with what the same call, counted
+// from begin(), has kept. `least_tolerance` widens all comparisons.
+class GradientRecord {
+ public:
+  GradientRecord();
+  ~GradientRecord();
+  GradientRecord(const GradientRecord&) = delete;
+  GradientRecord& operator=(const GradientRecord&) = delete;
+  void begin(double least_tolerance);
+  void end();  // fails when a call is missing
+
+ private:
+  friend void check_gradients(Context&, std::span<Tensor>,
+                              const std::function<std::vector<Tensor>()>&,
+                              const GradientCheckOptions&);
+  std::vector<Evaluation> kept_;
+  size_t next_ = 0;
+};
+
 }  // namespace longshot::testing

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "core/context.h"
 #include "core/ops.h"
 #include "tests/catch.h"
 #include "tests/support/gradient_check.h"
+#include "tests/support/operation_devices.h"
 #include "tests/support/test_backends.h"
 
 namespace longshot::testing {
@@ -21,13 +23,21 @@ inline ContextOptions guarded(DType dtype) {
   return options;
 }
 
-// body(context) in f64 on every backend; guard bytes are looked at afterwards.
+// body(context) on every device that operations are tested on; guard bytes are looked at
+// afterwards. In f32, where differences say little, check_gradients compares with what the same
+// call gave on the CPU in f64.
 template <class Body>
-void on_f64_backends(const Body& body) {
-  for (Backend* backend : f64_backends()) {
-    INFO("backend " << backend->name());
-    Context context(*backend, guarded(DType::f64));
+void on_every_device(const Body& body) {
+  std::optional<GradientRecord> record;
+  if (testing_cuda()) record.emplace();
+  for (const OperationDevice& device : operation_devices()) {
+    INFO("backend " << device.backend->name());
+    ContextOptions options = guarded(device.dtype);
+    if (!device.backend->host_accessible()) options.heap = {};  // that memory has its own guards
+    Context context(*device.backend, options);
+    if (record) record->begin(device.dtype == DType::f64 ? 0 : kSingleTolerance);
     body(context);
+    if (record) record->end();
     context.step_heap().check_guards();
     context.persistent_heap().check_guards();
   }

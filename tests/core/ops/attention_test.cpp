@@ -87,7 +87,7 @@ void compare(Context& context, const Sizes& sizes, const Choice& choice, int64_t
 }
 
 TEST_CASE("attention: two keys by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     // q . k = (0, ln 3) so p = (1/4, 3/4); out = (1/4) 4 + (3/4) 8 = 7
     const Tensor query = value(context, {std::log(3.0)}, {1, 1, 1, 1}, true);
@@ -105,7 +105,7 @@ TEST_CASE("attention: two keys by hand") {
 }
 
 TEST_CASE("attention: heads are merged as (B, T, H D)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     // One key a head: the output is that key's value, whatever the logits.
     const Tensor query = value(context, {1, 2, 3, 4}, {1, 2, 2, 1});
@@ -116,10 +116,11 @@ TEST_CASE("attention: heads are merged as (B, T, H D)") {
 }
 
 TEST_CASE("attention: every combination of options equals the composition") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     for (int bits = 0; bits < 16; ++bits)
       for (int table = 0; table < 4; ++table)
         for (int dense = 0; dense < 3; ++dense) {
+          if (testing_cuda() && (bits + table + dense) % 4 != 0) continue;  // slow on the emulator
           const Choice choice{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0,
                               (bits & 8) != 0, table,           dense};
           compare(context, {2, 2, 3, 5, 3}, choice, 1, bits == 15 || bits == 0);
@@ -132,7 +133,7 @@ TEST_CASE("attention: odd shapes equal the composition") {
                                     {1, 2, 0, 3, 2},   {1, 2, 3, 0, 2},    {0, 2, 3, 3, 2},
                                     {1, 1, 17, 17, 8}, {1, 2, 67, 131, 5}, {1, 1, 129, 130, 16},
                                     {2, 1, 33, 65, 32}};
-  on_f64_backends([&](Context& context) {
+  on_every_device([&](Context& context) {
     for (const Sizes& each : sizes) {
       const bool small = each.queries * each.keys < 30;
       compare(context, each, {}, 0, small);
@@ -147,7 +148,7 @@ TEST_CASE("attention: odd shapes equal the composition") {
 }
 
 TEST_CASE("attention: one tensor in several roles") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     std::vector<Tensor> leaves = {random_leaf(context, {2, 2, 3, 4}, 1)};
     check_gradients(context, leaves, [&] {
       return std::vector<Tensor>{ops::attention(leaves[0], leaves[0], leaves[0], {.scale = 0.5}),
@@ -157,7 +158,7 @@ TEST_CASE("attention: one tensor in several roles") {
 }
 
 TEST_CASE("attention: an all-padding sample gives 0 and leaves the others alone (B20)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const int64_t heads = 2, length = 3, dim = 4, each = heads * length * dim;
     std::vector<std::vector<double>> inputs;
     for (uint64_t i = 0; i < 3; ++i) inputs.push_back(random_values(2 * each, 20 + i));
@@ -190,7 +191,7 @@ TEST_CASE("attention: an all-padding sample gives 0 and leaves the others alone 
 }
 
 TEST_CASE("attention: mask polarity (B21)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor q = value(context, random_values(4, 1), {1, 1, 2, 2});
     const Tensor k = value(context, random_values(4, 2), {1, 1, 2, 2});
@@ -207,7 +208,7 @@ TEST_CASE("attention: mask polarity (B21)") {
 }
 
 TEST_CASE("attention: padding lies along keys, and joins with the causal mask (B22)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const int64_t length = 4;
     const Tensor q = value(context, random_values(4, 1), {1, 1, length, 1});
@@ -241,7 +242,7 @@ TEST_CASE("attention: padding lies along keys, and joins with the causal mask (B
 }
 
 TEST_CASE("attention: ALiBi bias for one query at the end of five keys (B16)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     // table[d] = -|d| / 2 for |d| < 5; query and keys 0, so p is softmax(-2, -1.5, -1, -0.5, 0)
     std::vector<double> table;

@@ -9,7 +9,7 @@ namespace longshot::testing {
 namespace {
 
 TEST_CASE("add, sub, mul: values by hand, equal shapes and repeated suffixes") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor a = value(context, {1, 2, 3, 4, 5, 6}, {2, 3});
     const Tensor b = value(context, {10, 20, 30}, {3});
@@ -24,7 +24,7 @@ TEST_CASE("add, sub, mul: values by hand, equal shapes and repeated suffixes") {
 }
 
 TEST_CASE("add: the repeated operand's gradient has its own shape (B30)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor a = value(context, {1, 2, 3, 4, 5, 6}, {2, 3}, true);
     const Tensor b = value(context, {0, 0, 0}, {3}, true);
@@ -42,7 +42,7 @@ TEST_CASE("add, sub, mul: gradients over odd shapes and reused operands (B30)") 
       {{}, {}},         {{1}, {1}},          {{2, 3}, {3}},       {{2, 3}, {}},
       {{2, 3}, {2, 3}}, {{5, 7, 3}, {7, 3}}, {{2, 3, 1, 5}, {5}}, {{0, 3}, {3}},
       {{3, 0}, {0}},    {{1, 17}, {17}}};
-  on_f64_backends([&](Context& context) {
+  on_every_device([&](Context& context) {
     for (const Case& each : cases) {
       INFO(each.a.to_string() << " and " << each.b.to_string());
       std::vector<Tensor> leaves = {random_leaf(context, each.a, 1),
@@ -61,7 +61,7 @@ TEST_CASE("add, sub, mul: gradients over odd shapes and reused operands (B30)") 
 }
 
 TEST_CASE("scale, add_scalar, scale_rows: values and gradients") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     {
       const StepScope step(context);
       const Tensor x = value(context, {1, 2, 3, 4, 5, 6}, {2, 3});
@@ -82,7 +82,7 @@ TEST_CASE("scale, add_scalar, scale_rows: values and gradients") {
 }
 
 TEST_CASE("functions of one number: values from independent sources") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {-1, 0, 2}, {3});
     check_values(ops::relu(x), {0, 0, 2});
@@ -104,7 +104,7 @@ TEST_CASE("functions of one number: values from independent sources") {
 }
 
 TEST_CASE("functions of one number: gradients, also far from zero") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     for (const int64_t n : {0, 1, 7, 64, 131}) {
       std::vector<Tensor> leaves = {random_leaf(context, {n}, 1, -4, 4),
                                     random_leaf(context, {n}, 2, 0.2, 3)};
@@ -119,7 +119,7 @@ TEST_CASE("functions of one number: gradients, also far from zero") {
 }
 
 TEST_CASE("relu: no gradient at zero") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {-1, 0, 1}, {3}, true);
     backward_with(context, ops::relu(x), {5, 5, 5});
@@ -128,7 +128,7 @@ TEST_CASE("relu: no gradient at zero") {
 }
 
 TEST_CASE("dropout: exactly the elements that Philox names, scaled by 1 / (1 - p)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const StepState state{.seed = 11, .step = 5, .training = 1, .sample_offset = 2};
     context.set_step_state(state);
@@ -155,7 +155,7 @@ TEST_CASE("dropout: exactly the elements that Philox names, scaled by 1 / (1 - p
 }
 
 TEST_CASE("dropout: does nothing in evaluation or at rate 0") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     context.set_step_state({.seed = 1, .training = 0});
     const Tensor x = value(context, {1, 2, 3}, {3});
@@ -171,7 +171,7 @@ TEST_CASE("dropout: does nothing in evaluation or at rate 0") {
 }
 
 TEST_CASE("dropout: gradients") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     std::vector<Tensor> leaves = {random_leaf(context, {3, 7}, 1)};
     check_gradients(context, leaves, [&] {
       const DropoutSpec spec{.p = 0.4f, .stream = 1, .state = context.step_state()};

@@ -6,7 +6,7 @@ namespace longshot::testing {
 namespace {
 
 TEST_CASE("gather: values and gradient by hand, repeated and negative indices") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {10, 11, 12, 20, 21, 22}, {2, 3}, true);
     const Tensor index = ints(context, {2, 0, 2, -1, 1, 1, 0, -1}, {2, 4});
@@ -25,7 +25,7 @@ TEST_CASE("gather: gradients, one index for all or one a batch") {
                                    {{2, 3, 5}, {3, 7}},    {{2, 3, 5}, {2, 3, 7}},
                                    {{2, 3, 4, 5}, {4, 3}}, {{2, 3, 4, 5}, {2, 4, 3}},
                                    {{2, 3, 5}, {3, 0}}};
-  on_f64_backends([&](Context& context) {
+  on_every_device([&](Context& context) {
     for (const Case& each : cases) {
       INFO(each.x.to_string() << " by " << each.index.to_string());
       std::vector<Tensor> leaves = {random_leaf(context, each.x, 1)};
@@ -41,7 +41,7 @@ TEST_CASE("gather: gradients, one index for all or one a batch") {
 }
 
 TEST_CASE("relative_shift: bidirectional distances (B19)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     // Table value = query - key, so that row i must read i - j.
     const Tensor x = value(context, {2, 1, 0, -1, -2, 2, 1, 0, -1, -2, 2, 1, 0, -1, -2}, {3, 5});
@@ -60,7 +60,7 @@ TEST_CASE("relative_shift: equals gather, with gradients") {
   const std::vector<Case> cases = {{{1, 1}, 1, 0},    {{3, 5}, 3, 0},    {{2, 3, 7}, 4, 0},
                                    {{2, 3, 9}, 5, 1}, {{5, 2, 5}, 2, 1}, {{2, 3, 2, 13}, 7, 5},
                                    {{2, 0, 3}, 2, 0}, {{2, 3, 7}, 0, 0}, {{7, 2, 3}, 2, 0}};
-  on_f64_backends([&](Context& context) {
+  on_every_device([&](Context& context) {
     for (const Case& each : cases) {
       INFO(each.x.to_string() << " to " << each.keys << " keys from " << each.offset);
       std::vector<Tensor> leaves = {random_leaf(context, each.x, 1)};

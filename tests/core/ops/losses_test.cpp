@@ -9,7 +9,7 @@ namespace longshot::testing {
 namespace {
 
 TEST_CASE("cross_entropy: values and gradient by hand, ignored rows not counted (B23)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const double ln3 = std::log(3.0);
     // p = (1/4, 3/4), (1/2, 1/2), ignored
@@ -25,7 +25,7 @@ TEST_CASE("cross_entropy: values and gradient by hand, ignored rows not counted 
 }
 
 TEST_CASE("cross_entropy: label smoothing by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const double ln3 = std::log(3.0);
     const Tensor logits = value(context, {0, ln3}, {1, 2}, true);
@@ -39,7 +39,7 @@ TEST_CASE("cross_entropy: label smoothing by hand") {
 }
 
 TEST_CASE("cross_entropy: all targets ignored gives loss 0 and zero gradients (B23)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor logits = value(context, random_values(15, 1), {3, 5}, true);
     const ops::LossResult result =
@@ -54,7 +54,7 @@ TEST_CASE("cross_entropy: all targets ignored gives loss 0 and zero gradients (B
 }
 
 TEST_CASE("cross_entropy: a given count makes micro-batches add up (B24)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     context.set_step_state({.training = 1, .target_count = 8});
     const double* count = &context.step_state()->target_count;
@@ -75,7 +75,7 @@ TEST_CASE("cross_entropy: equals its composition, with gradients") {
   const std::vector<Case> cases = {{{1, 1}, 0},        {{5, 3}, 0.1}, {{2, 3, 7}, 0},
                                    {{2, 3, 17}, 0.25}, {{4}, 0},      {{2, 2, 2, 5}, 0.1},
                                    {{7, 33}, 0},       {{67, 2}, 0.1}};
-  on_f64_backends([&](Context& context) {
+  on_every_device([&](Context& context) {
     for (const Case& each : cases) {
       INFO(each.logits.to_string() << " smoothing " << each.smoothing);
       std::vector<Tensor> leaves = {random_leaf(context, each.logits, 1, -3, 3)};
@@ -97,7 +97,7 @@ TEST_CASE("cross_entropy: equals its composition, with gradients") {
 }
 
 TEST_CASE("cross_entropy: large logits stay finite") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor logits = value(context, {1e4, -1e4, 0}, {1, 3}, true);
     const ops::LossResult result = ops::cross_entropy(logits, ints(context, {1}, {1}));
@@ -108,7 +108,7 @@ TEST_CASE("cross_entropy: large logits stay finite") {
 }
 
 TEST_CASE("mean_squared_error and binary_logistic: by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {1, 2, 0}, {3}, true);
     const Tensor target = value(context, {0, 4, 7}, {3});
@@ -127,7 +127,7 @@ TEST_CASE("mean_squared_error and binary_logistic: by hand") {
 }
 
 TEST_CASE("mean_squared_error and binary_logistic: equal their compositions, with gradients") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     for (const Shape& shape : {Shape{1}, Shape{7}, Shape{3, 5}, Shape{2, 3, 11}, Shape{0}}) {
       for (const bool masked : {false, true}) {
         INFO(shape.to_string() << " masked " << masked);

@@ -9,7 +9,7 @@ namespace longshot::testing {
 namespace {
 
 TEST_CASE("norm: biased variance, epsilon inside the root (B29)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {1, 0, 0, 0}, {1, 4});
     // mean 1/4, variance 3/16: 0.75 / sqrt(0.1875 + 1e-5) and -0.25 / sqrt(0.1875 + 1e-5)
@@ -23,7 +23,7 @@ TEST_CASE("norm: biased variance, epsilon inside the root (B29)") {
 }
 
 TEST_CASE("add_norm: the sum, and its normalised form, by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const ops::AddNormResult result =
         ops::add_norm(value(context, {1, 2}, {1, 2}), value(context, {0, 3}, {1, 2}), {}, {});
@@ -45,7 +45,7 @@ const std::vector<Case> kCases = {
 };
 
 TEST_CASE("norm: equals its composition, with gradients") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     for (const Case& each : kCases) {
       INFO(each.shape.to_string() << " rms " << each.rms);
       const int64_t width = each.shape[-1];
@@ -67,7 +67,7 @@ TEST_CASE("norm: equals its composition, with gradients") {
 }
 
 TEST_CASE("add_norm: equals its composition with and without dropout, both results used") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     for (const Case& each : kCases) {
       for (const float p : {0.0f, 0.3f}) {
         for (int used = 1; used <= 3; ++used) {  // bit 0: the sum, bit 1: the normed result
@@ -106,7 +106,7 @@ TEST_CASE("add_norm: equals its composition with and without dropout, both resul
 }
 
 TEST_CASE("norm: one tensor in two roles") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     std::vector<Tensor> leaves = {random_leaf(context, {3, 5}, 1), random_leaf(context, {5}, 2)};
     check_gradients(context, leaves, [&] {
       const ops::AddNormResult doubled =

@@ -9,7 +9,7 @@ namespace {
 using ops::MatmulOptions;
 
 TEST_CASE("matmul: values and gradients by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     // [1 2; 3 4] [5 6; 7 8] = [19 22; 43 50]
     const Tensor a = value(context, {1, 2, 3, 4}, {2, 2}, true);
@@ -24,7 +24,7 @@ TEST_CASE("matmul: values and gradients by hand") {
 }
 
 TEST_CASE("matmul: alpha and transposes by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor a = value(context, {1, 2, 3, 4, 5, 6}, {2, 3});
     const Tensor b = value(context, {1, 0, 2, 1, 1, 3}, {2, 3});
@@ -37,7 +37,7 @@ TEST_CASE("matmul: alpha and transposes by hand") {
 }
 
 TEST_CASE("matmul: no inner extent gives zeros, no rows give nothing") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     check_values(ops::matmul(value(context, {}, {2, 0}), value(context, {}, {0, 3})),
                  {0, 0, 0, 0, 0, 0});
@@ -56,7 +56,7 @@ TEST_CASE("matmul: gradients for every transpose and sharing") {
       {{3, 2, 5}, {5, 3}},    {{2, 5}, {3, 5, 2}},
       {{2, 2, 3, 2}, {2, 3}}, {{2, 0}, {0, 3}},
   };
-  on_f64_backends([&](Context& context) {
+  on_every_device([&](Context& context) {
     for (const Case& each : cases) {
       for (const bool transpose_a : {false, true}) {
         for (const bool transpose_b : {false, true}) {
@@ -88,7 +88,7 @@ TEST_CASE("matmul: gradients for every transpose and sharing") {
 }
 
 TEST_CASE("outer: values, and gradients in the operands' own shapes") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     {
       const StepScope step(context);
       check_values(ops::outer(value(context, {2, 3}, {2}), value(context, {1, 10, 100}, {3})),
@@ -101,7 +101,7 @@ TEST_CASE("outer: values, and gradients in the operands' own shapes") {
 }
 
 TEST_CASE("linear: values by hand, weight stored (out, in)") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {1, -2}, {1, 2}, true);
     const Tensor weight = value(context, {1, 1, 2, -1, 0, 3}, {3, 2}, true);
@@ -125,7 +125,7 @@ TEST_CASE("linear: equals its composition, with gradients") {
   };
   const std::vector<Case> cases = {{{1, 1}, 1}, {{3}, 5},       {{5, 7}, 3},      {{2, 3, 4}, 5},
                                    {{0, 3}, 2}, {{17, 33}, 19}, {{2, 1, 3, 2}, 1}};
-  on_f64_backends([&](Context& context) {
+  on_every_device([&](Context& context) {
     for (const Case& each : cases) {
       for (const Activation activation : kActivations) {
         for (const bool with_bias : {true, false}) {
@@ -151,7 +151,7 @@ TEST_CASE("linear: equals its composition, with gradients") {
 }
 
 TEST_CASE("linear: gradients only where they are wanted") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     for (int wanted = 0; wanted < 3; ++wanted) {
       const StepScope step(context);
       const Tensor x = value(context, {1, 2}, {1, 2}, wanted == 0);
@@ -173,7 +173,7 @@ TEST_CASE("linear_heads: equals its composition, with gradients") {
   };
   const std::vector<Case> cases = {{1, 1, 1, 1, 1, 1}, {2, 3, 4, 2, 3, 3}, {3, 5, 2, 1, 7, 2},
                                    {1, 7, 3, 3, 1, 3}, {2, 0, 3, 2, 2, 3}, {2, 17, 5, 3, 5, 3}};
-  on_f64_backends([&](Context& context) {
+  on_every_device([&](Context& context) {
     for (const Case& each : cases) {
       INFO(each.batch << " " << each.length << " " << each.in << " " << each.heads << " "
                       << each.dim << " " << each.parts);
@@ -197,7 +197,7 @@ TEST_CASE("linear_heads: equals its composition, with gradients") {
 }
 
 TEST_CASE("linear_heads: a part that no loss reaches counts as zero") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     std::vector<Tensor> leaves = {random_leaf(context, {2, 3, 4}, 1),
                                   random_leaf(context, {12, 4}, 2), random_leaf(context, {12}, 3)};
     check_gradients(context, leaves, [&] {

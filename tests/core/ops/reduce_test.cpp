@@ -8,7 +8,7 @@ namespace longshot::testing {
 namespace {
 
 TEST_CASE("sum and mean: values by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {1, 2, 3, 4, 5, 6}, {2, 3});
     check_values(ops::sum(x), {21});
@@ -26,7 +26,7 @@ TEST_CASE("sum and mean: values by hand") {
 }
 
 TEST_CASE("sum, mean, repeat_rows: gradients") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     for (const Shape& shape :
          {Shape{1}, Shape{7}, Shape{2, 3}, Shape{5, 1, 3}, Shape{2, 3, 5, 7}}) {
       std::vector<Tensor> leaves = {random_leaf(context, shape, 1)};
@@ -44,7 +44,7 @@ TEST_CASE("sum, mean, repeat_rows: gradients") {
 }
 
 TEST_CASE("repeat_rows: values by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {1, 2}, {2});
     const Tensor y = ops::repeat_rows(x, 3);
@@ -55,7 +55,7 @@ TEST_CASE("repeat_rows: values by hand") {
 }
 
 TEST_CASE("softmax: values by hand, large inputs included") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const double ln2 = std::log(2.0), ln3 = std::log(3.0);
     const Tensor x = value(context, {0, ln2, ln3, 1000, 1000 + ln3, -1000}, {2, 3});
@@ -68,7 +68,7 @@ TEST_CASE("softmax: values by hand, large inputs included") {
 }
 
 TEST_CASE("softmax: gradient by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {0, 0}, {2}, true);
     backward_with(context, ops::softmax(x), {1, 0});
@@ -80,7 +80,7 @@ TEST_CASE("softmax: gradient by hand") {
 }
 
 TEST_CASE("softmax, log_softmax: gradients") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     for (const Shape& shape :
          {Shape{1}, Shape{3, 1}, Shape{2, 5}, Shape{2, 3, 17}, Shape{0, 3}, Shape{3, 0}}) {
       std::vector<Tensor> leaves = {random_leaf(context, shape, 1, -3, 3)};
@@ -93,7 +93,7 @@ TEST_CASE("softmax, log_softmax: gradients") {
 }
 
 TEST_CASE("argmax: first of equals, no gradient") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {1, 3, 3, -5, -7, -5, 0, 0, 0}, {3, 3}, true);
     const Tensor best = ops::argmax(x);

@@ -15,7 +15,7 @@ std::vector<double> counting(int64_t n) {
 }
 
 TEST_CASE("reshape: the same memory, the same gradient") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, counting(6), {2, 3}, true);
     const Tensor y = ops::reshape(x, {3, 2});
@@ -27,7 +27,7 @@ TEST_CASE("reshape: the same memory, the same gradient") {
 }
 
 TEST_CASE("slice, concat, permute, transpose: values by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, counting(12), {3, 4});
     check_values(ops::slice(x, 0, 1, 3), {4, 5, 6, 7, 8, 9, 10, 11});
@@ -50,7 +50,7 @@ TEST_CASE("slice, concat, permute, transpose: values by hand") {
 }
 
 TEST_CASE("slice and concat: gradients, parts used twice") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     for (const Shape& shape : {Shape{5}, Shape{3, 4}, Shape{2, 3, 5}, Shape{2, 3, 2, 4}}) {
       std::vector<Tensor> leaves = {random_leaf(context, shape, 1), random_leaf(context, shape, 2)};
       check_gradients(context, leaves, [&] {
@@ -68,7 +68,7 @@ TEST_CASE("slice and concat: gradients, parts used twice") {
 }
 
 TEST_CASE("permute: gradients for every order of four axes") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     std::vector<int> axes = {0, 1, 2, 3};
     std::vector<Tensor> leaves = {random_leaf(context, {2, 3, 1, 5}, 1)};
     do {
@@ -85,7 +85,7 @@ TEST_CASE("permute: gradients for every order of four axes") {
 }
 
 TEST_CASE("split_heads and merge_heads: equal to slices and transposes, and each other's inverse") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     for (const Shape& shape : {Shape{1, 1, 1}, Shape{2, 3, 6}, Shape{1, 7, 15}, Shape{2, 0, 3}}) {
       const int64_t heads = shape[2] == 1 ? 1 : 3;
       const int64_t dim = shape[2] / heads;

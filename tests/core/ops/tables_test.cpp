@@ -9,7 +9,7 @@ namespace longshot::testing {
 namespace {
 
 TEST_CASE("embedding: values and the gradient of repeated ids by hand") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor table = value(context, {1, 2, 3, 4, 5, 6}, {3, 2}, true);
     const Tensor ids = ints(context, {2, 0, 2}, {3});
@@ -27,7 +27,7 @@ TEST_CASE("embedding: equals its composition, with gradients") {
   };
   const std::vector<Case> cases = {{{1}, 1, 1}, {{7}, 3, 5}, {{2, 3}, 11, 4}, {{2, 3, 5}, 2, 3},
                                    {{}, 4, 3},  {{0}, 3, 2}, {{2, 19}, 5, 17}};
-  on_f64_backends([&](Context& context) {
+  on_every_device([&](Context& context) {
     for (const Case& each : cases) {
       INFO(each.ids.to_string() << " of " << each.rows << " x " << each.width);
       std::vector<Tensor> leaves = {random_leaf(context, {each.rows, each.width}, 1)};
@@ -48,7 +48,7 @@ TEST_CASE("embedding: equals its composition, with gradients") {
 }
 
 TEST_CASE("rotate: a quarter turn by hand, both pairings, partial width") {
-  on_f64_backends([](Context& context) {
+  on_every_device([](Context& context) {
     const StepScope step(context);
     const Tensor x = value(context, {1, 2, 3, 4, 5}, {1, 1, 1, 5});
     // pair 0 by 90 degrees, pair 1 by 180
@@ -69,7 +69,7 @@ TEST_CASE("rotate: equals its composition, with gradients") {
   const std::vector<Case> cases = {
       {{1, 1, 1, 2}, 2, 1}, {{2, 3, 5, 8}, 8, 1}, {{2, 3, 5, 8}, 4, 2},  {{3, 1, 7, 5}, 4, 3},
       {{2, 2, 3, 6}, 0, 1}, {{2, 1, 0, 4}, 4, 2}, {{1, 2, 3, 34}, 34, 1}};
-  on_f64_backends([&](Context& context) {
+  on_every_device([&](Context& context) {
     for (const Case& each : cases) {
       for (const bool half : {false, true}) {
         INFO(each.x.to_string() << " width " << each.width << " half " << half);

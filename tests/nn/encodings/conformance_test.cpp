@@ -11,15 +11,35 @@ namespace {
 
 std::string type_line(const std::string& name) { return "type = '" + name + "'"; }
 
-// Central differences for a few elements of every parameter: those with the largest gradient, and some others.
-void check_gradients_of(SmallEncoder& model, const EncoderInput& input) {
-  ParameterStore& store = model.encoder.parameters();
-  {
-    StepScope step(model.context);
-    store.begin_gradients();
-    model.context.tape().backward(model.loss(input));
-    store.finish_gradients();
+void take_gradients(SmallEncoder& model, const EncoderInput& input) {
+  StepScope step(model.context);
+  model.encoder.parameters().begin_gradients();
+  model.context.tape().backward(model.loss(input));
+  model.encoder.parameters().finish_gradients();
+}
+
+// In f32 differences say little: the gradients are compared with the CPU's in f64, parameter by parameter.
+void compare_with_cpu(const SmallModel& small, SmallEncoder& model, const EncoderInput& input) {
+  SmallModel in_double = small;
+  in_double.device = {&cpu(), DType::f64};
+  SmallEncoder trusted(in_double);
+  take_gradients(trusted, input);
+  take_gradients(model, input);
+  for (const Parameter::Entry& entry : model.encoder.parameters().entries()) {
+    INFO(entry.name);
+    const Doubles expected =
+        trusted.encoder.parameters().find(entry.name)->tensor.gradient_to_doubles();
+    double scale = 1;
+    for (const double value : expected) scale = std::max(scale, std::abs(value));
+    CHECK(largest_difference(expected, entry.tensor.gradient_to_doubles()) < kSingleTolerance * scale);
   }
+}
+
+// Central differences for a few elements of every parameter: those with the largest gradient, and some others.
+void check_gradients_of(const SmallModel& small, SmallEncoder& model, const EncoderInput& input) {
+  if (small.device.dtype == DType::f32) return compare_with_cpu(small, model, input);
+  ParameterStore& store = model.encoder.parameters();
+  take_gradients(model, input);
   const auto loss_now = [&] {
     StepScope step(model.context);
     NoRecordingScope no_recording(model.context);
@@ -64,10 +84,10 @@ TEST_CASE("every encoding's gradients agree with finite differences, with every 
         SmallModel small{each.toml, positions, causal};
         SmallEncoder model(small);
         EncoderInput input = input_of(tokens, 2, true);
-        check_gradients_of(model, input);
+        check_gradients_of(small, model, input);
         if (positions != sampler_configs().front()) continue;
         input.lengths = lengths;
-        check_gradients_of(model, input);
+        check_gradients_of(small, model, input);
       }
     }
 }
@@ -89,7 +109,9 @@ TEST_CASE("every encoding's bias acts in fused attention as its statement says")
       if (refused_by_design(name, causal)) continue;
       for (size_t index = 0; index < cases.size(); ++index) {
         INFO(name << (causal ? " causal" : " bidirectional") << ", positions " << index);
-        EncodingBench bench(type_line(name), {heads * width, heads, width, 1, causal, 12, 40});
+        const OperationDevice device = model_device();
+        EncodingBench bench(type_line(name), {heads * width, heads, width, 1, causal, 12, 40},
+                            device.dtype, *device.backend);
         SequenceContext sequence = bench.sequence(cases[index], batch);
         sequence.causal = causal;
         StepScope step(bench.context);
@@ -135,7 +157,7 @@ TEST_CASE("every encoding's bias acts in fused attention as its statement says")
                   expected[size_t(((b * length + i) * heads + h) * width + d)] +=
                       logits[size_t(j)] / sum * v[size_t(((b * heads + h) * length + j) * width + d)];
             }
-        CHECK(largest_difference(fused, expected) < 1e-10);
+        CHECK(largest_difference(fused, expected) < device_tolerance(1e-10));
       }
     }
 }
@@ -155,12 +177,12 @@ TEST_CASE("relative encodings do not notice a shift of all positions, the others
         if (traits.capacity > 0 && offset + 6 > double(traits.capacity)) continue;
         const double difference = largest_difference(still, model.run_shifted(input, offset));
         if (traits.relative)
-          CHECK(difference < 1e-9);
+          CHECK(difference < device_tolerance(1e-9));
         else
           CHECK(difference > 1e-9);
       }
       if (traits.relative && traits.fractional)
-        CHECK(largest_difference(still, model.run_shifted(input, 2.25)) < 1e-9);
+        CHECK(largest_difference(still, model.run_shifted(input, 2.25)) < device_tolerance(1e-9));
     }
 }
 
@@ -205,7 +227,7 @@ TEST_CASE("every encoding gives equal bits for 1 and 3 threads") {
   const auto bits = [&](const std::string& name, const std::string& positions, int count) {
     set_threads(count);
     SmallModel small{type_line(name), positions, true};
-    small.dtype = DType::f32;
+    small.device.dtype = DType::f32;
     SmallEncoder model(small);
     const EncoderInput input = input_of(tokens, 3, true);
     StepScope step(model.context);
@@ -230,10 +252,11 @@ TEST_CASE("results do not depend on what was asked before") {
   for (const std::string& name : encoding_names()) {
     INFO(name);
     SmallModel small{type_line(name), "type = 'contiguous'", true};
-    small.dtype = DType::f32;
+    small.device.dtype = DType::f32;
     small.layers = 1;
     SmallEncoder used(small);
-    for (const int64_t length : {512, 513, 511, 8, 64}) {
+    const int64_t longest = testing_cuda() ? 64 : 512;
+    for (const int64_t length : {longest, longest + 1, longest - 1, int64_t(8), int64_t(64)}) {
       SmallEncoder fresh(small);
       const std::vector<int32_t> tokens = tokens_for(length);
       CHECK(used.run(input_of(tokens, 1)) == fresh.run(input_of(tokens, 1)));
@@ -271,8 +294,8 @@ TEST_CASE("a row alone, padded on the right and padded on the left gives the sam
         const auto row = [](const Doubles& all, int64_t begin) {
           return Doubles(all.begin() + begin * kClasses, all.begin() + (begin + real) * kClasses);
         };
-        CHECK(largest_difference(expected, row(from_right, 0)) < 1e-9);
-        CHECK(largest_difference(expected, row(from_left, padded - real)) < 1e-9);
+        CHECK(largest_difference(expected, row(from_right, 0)) < device_tolerance(1e-9));
+        CHECK(largest_difference(expected, row(from_left, padded - real)) < device_tolerance(1e-9));
       }
     }
 }
@@ -323,10 +346,10 @@ TEST_CASE("without an encoding a bidirectional encoder permutes with its input")
   for (int64_t t = 0; t < 6; ++t)
     for (int64_t c = 0; c < kClasses; ++c)
       CHECK(std::abs(straight[size_t(t * kClasses + c)] -
-                     reversed[size_t((5 - t) * kClasses + c)]) < 1e-12);
+                     reversed[size_t((5 - t) * kClasses + c)]) < device_tolerance(1e-12));
   for (int64_t c = 0; c < kClasses; ++c) {
-    CHECK(std::abs(straight[size_t(3 * kClasses + c)] - straight[size_t(4 * kClasses + c)]) < 1e-12);
-    CHECK(std::abs(straight[size_t(3 * kClasses + c)] - straight[size_t(5 * kClasses + c)]) < 1e-12);
+    CHECK(std::abs(straight[size_t(3 * kClasses + c)] - straight[size_t(4 * kClasses + c)]) < device_tolerance(1e-12));
+    CHECK(std::abs(straight[size_t(3 * kClasses + c)] - straight[size_t(5 * kClasses + c)]) < device_tolerance(1e-12));
   }
   SmallModel causal{type_line("none")};
   causal.causal = true;

@@ -47,8 +47,8 @@ inline DrawnPositions positions_at(Doubles values, int64_t batches = 1, int64_t 
 class EncodingBench {
  public:
   explicit EncodingBench(const std::string& toml, EncodingModel model = {4, 1, 4, 1, false, 0, 0},
-                         DType dtype = DType::f64)
-      : context(cpu(), {.dtype = dtype, .heap = {}}), store(context) {
+                         DType dtype = DType::f64, Backend& backend = cpu())
+      : context(backend, {.dtype = dtype, .heap = {}}), store(context) {
     const ConfigTable table = parse_toml(toml, "test.toml");
     const ConfigValue& type = *table.find("type");
     const auto& entry =

@@ -1,20 +1,20 @@
 // Memory-bound kernels: layer norm, cross-entropy, GELU, AdamW, and a plain copy beside them.
 //
-// Every benchmark reports bytes_per_second of the traffic that the kernel cannot avoid, counting what
-// a store really costs: a line that is written without having been read is first fetched
-// (write-allocate), so it counts twice. A kernel at the limit shows the copy's figure; one at 1 / 1.3
-// of it takes 1.3 times as long as the memory alone needs. Arrays exceed the last-level cache.
+// Every benchmark reports bytes_per_second of the traffic that the kernel cannot avoid, counting
+// what a store really costs: a line that is written without having been read is first fetched
+// (write-allocate), so it counts twice. A kernel at the limit shows the copy's figure; one at 1
+// / 1.3 of it takes 1.3 times as long as the memory alone needs. Arrays exceed the last-level
+// cache.
 #include <benchmark/benchmark.h>
-
 #include <cstdint>
 #include <vector>
 
 #include "core/cpu/activation.h"
 #include "core/cpu/cross_entropy.h"
 #include "core/cpu/dropout.h"
+#include "core/cpu/elementwise.h"
 #include "core/cpu/norm.h"
 #include "core/cpu/optimizer.h"
-#include "core/cpu/elementwise.h"
 
 namespace longshot {
 namespace {
@@ -54,7 +54,8 @@ void gelu_backward(benchmark::State& state) {
   const auto x = filled(kElements);
   std::vector<float> dx(x.size());
   UnaryBackwardArgs args;
-  args.op = Unary::gelu, args.n = kElements, args.x = x.data(), args.dy = x.data(), args.dx = dx.data();
+  args.op = Unary::gelu, args.n = kElements, args.x = x.data(), args.dy = x.data(),
+  args.dx = dx.data();
   for (auto _ : state) cpu::unary_backward<float>(args);
   count(state, kElements, 3);
 }
@@ -110,7 +111,8 @@ struct CrossEntropyProblem {
   }
   void forward() {
     CrossEntropyArgs args;
-    args.rows = rows, args.columns = columns, args.logits = logits.data(), args.targets = targets.data();
+    args.rows = rows, args.columns = columns, args.logits = logits.data(),
+    args.targets = targets.data();
     args.log_sum_exp = lse.data(), args.row_loss = row_loss.data();
     args.loss = &loss, args.denominator = &denominator;
     cpu::cross_entropy<float>(args);

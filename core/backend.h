@@ -3,7 +3,8 @@
 // Conventions, for every method
 // - All pointers are device pointers of this backend. Arrays are contiguous and row-major unless an
 //   argument says otherwise. `dtype` is f32 or f64 (f64 on the CPU only); ids, targets and
-//   positions are i32; masks are i32, 1 = keep, 0 = drop. A pointer documented "or null" may be null.
+//   positions are i32; masks are i32, 1 = keep, 0 = drop. A pointer documented "or null" may be
+//   null.
 // - An output with an `accumulate` flag is written when it is false and added to when it is true.
 // - Results never depend on the number of threads: work is cut into pieces by shape alone and sums
 //   over pieces follow a fixed tree. No method reads device memory on the host.
@@ -25,20 +26,20 @@ namespace longshot {
 // Everything a training step needs that changes from step to step. One instance in device memory.
 struct StepState {
   uint64_t seed = 0;
-  uint32_t step = 0;           // optimizer steps begun so far, for random draws
-  uint32_t training = 0;       // 1 while training
-  int64_t sample_offset = 0;   // index of this micro-batch's first row in the optimizer step's batch
+  uint32_t step = 0;          // optimizer steps begun so far, for random draws
+  uint32_t training = 0;      // 1 while training
+  int64_t sample_offset = 0;  // index of this micro-batch's first row in the optimizer step's batch
   float learning_rate = 0;
   float padding = 0;
-  double target_count = 0;     // counted targets of the whole optimizer step (all micro-batches)
+  double target_count = 0;  // counted targets of the whole optimizer step (all micro-batches)
 };
 
 // Lives in device memory and is owned by the optimizer: what the clip kernel decided.
 struct UpdateState {
-  double squared_norm = 0;   // of the whole gradient, before clipping
-  float scale = 1;           // factor the optimizer multiplies gradients with
-  uint32_t skip = 0;         // 1: norm not finite or no counted target; the step is a no-op
-  uint64_t adam_step = 0;    // updates really applied; advanced by the optimizer kernel
+  double squared_norm = 0;  // of the whole gradient, before clipping
+  float scale = 1;          // factor the optimizer multiplies gradients with
+  uint32_t skip = 0;        // 1: norm not finite or no counted target; the step is a no-op
+  uint64_t adam_step = 0;   // updates really applied; advanced by the optimizer kernel
   uint64_t skipped_steps = 0;
 };
 
@@ -48,8 +49,8 @@ enum class Binary : uint8_t { add, sub, mul };
 
 // result (rows, columns) = alpha * op(a) op(b), then + bias (columns), then the activation.
 // op(a) is (rows, inner), stored (inner, rows) when transpose_a; op(b) is (inner, columns), stored
-// (columns, inner) when transpose_b. Leading dimensions are in elements. `batch` independent products;
-// the strides are in elements between consecutive matrices (0 shares one).
+// (columns, inner) when transpose_b. Leading dimensions are in elements. `batch` independent
+// products; the strides are in elements between consecutive matrices (0 shares one).
 struct GemmArgs {
   DType dtype = DType::f32;
   int64_t rows = 0, columns = 0, inner = 0, batch = 1;
@@ -60,20 +61,20 @@ struct GemmArgs {
   int64_t lda = 0, ldb = 0, ldc = 0;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;
   double alpha = 1.0;
-  bool accumulate = false;            // with bias or activation only if false
-  const void* bias = nullptr;         // (columns) or null
+  bool accumulate = false;     // with bias or activation only if false
+  const void* bias = nullptr;  // (columns) or null
   Activation activation = Activation::none;
-  void* pre_activation = nullptr;     // or null: also stores the value before the activation, like c
+  void* pre_activation = nullptr;  // or null: also stores the value before the activation, like c
 };
 
 // Splits (B, T, parts * H * D) into `parts` arrays (B, H, T, D), or merges them back.
 struct HeadsArgs {
   DType dtype = DType::f32;
   int64_t batch = 0, length = 0, heads = 0, head_dim = 0;
-  int parts = 1;                 // 1 to 3
-  void* merged = nullptr;        // (B, T, parts, H, D)
+  int parts = 1;           // 1 to 3
+  void* merged = nullptr;  // (B, T, parts, H, D)
   void* part[3] = {nullptr, nullptr, nullptr};
-  bool accumulate = false;       // into the destination
+  bool accumulate = false;  // into the destination
 };
 
 // y = f(x)
@@ -88,8 +89,8 @@ struct UnaryBackwardArgs {
   DType dtype = DType::f32;
   Unary op = Unary::relu;
   int64_t n = 0;
-  const void* x = nullptr;   // the input
-  const void* y = nullptr;   // the output (used by exp, tanh, sigmoid)
+  const void* x = nullptr;  // the input
+  const void* y = nullptr;  // the output (used by exp, tanh, sigmoid)
   const void* dy = nullptr;
   void* dx = nullptr;
   bool accumulate = false;
@@ -101,8 +102,8 @@ struct ActivationBackwardArgs {
   int64_t rows = 0, columns = 0;
   const void* pre_activation = nullptr;  // (rows, columns); unused for none
   const void* dy = nullptr;
-  void* dx = nullptr;                    // or null: only the bias gradient is wanted
-  void* dbias = nullptr;                 // (columns) or null
+  void* dx = nullptr;     // or null: only the bias gradient is wanted
+  void* dbias = nullptr;  // (columns) or null
   bool accumulate_dbias = false;
 };
 struct AffineArgs {  // y = alpha * x + beta
@@ -170,13 +171,14 @@ struct SoftmaxBackwardArgs {
 // out = x with axes permuted: out axis i is x axis perm[i].
 struct PermuteArgs {
   DType dtype = DType::f32;
-  Shape shape;                  // of x
+  Shape shape;  // of x
   int perm[Shape::kMaxRank] = {0, 1, 2, 3};
   const void* x = nullptr;
   void* out = nullptr;
   bool accumulate = false;
 };
-// For each of `outer` chunks: out[o * out_stride + out_offset + j] = x[o * x_stride + x_offset + j], j < chunk.
+// For each of `outer` chunks: out[o * out_stride + out_offset + j] = x[o * x_stride + x_offset +
+// j], j < chunk.
 struct CopyChunksArgs {
   DType dtype = DType::f32;
   int64_t outer = 0, chunk = 0;
@@ -189,14 +191,15 @@ struct CopyChunksArgs {
 // out[n, i, j] = x[n, i, index[i, j]] for n < outer. Negative indices give 0.
 struct GatherArgs {
   DType dtype = DType::f32;
-  int64_t outer = 0, rows = 0, source = 0, columns = 0;  // x (outer, rows, source), out (outer, rows, columns)
-  int64_t index_batches = 1;      // index is (index_batches, rows, columns); outer is a multiple:
-                                  // n uses index batch n / (outer / index_batches)
+  int64_t outer = 0, rows = 0, source = 0,
+          columns = 0;        // x (outer, rows, source), out (outer, rows, columns)
+  int64_t index_batches = 1;  // index is (index_batches, rows, columns); outer is a multiple:
+                              // n uses index batch n / (outer / index_batches)
   const int32_t* index = nullptr;
   const void* x = nullptr;
   void* out = nullptr;
 };
-struct GatherBackwardArgs {       // dx[n, i, s] = sum over j with index[i, j] = s of dy[n, i, j]
+struct GatherBackwardArgs {  // dx[n, i, s] = sum over j with index[i, j] = s of dy[n, i, j]
   DType dtype = DType::f32;
   int64_t outer = 0, rows = 0, source = 0, columns = 0, index_batches = 1;
   const int32_t* index = nullptr;
@@ -224,40 +227,41 @@ struct DropoutArgs {
 };
 
 // sum = x + dropout(residual) (residual null: sum = x), y = normalised(sum) * gain + bias.
-// Layer norm: (s - mean) / sqrt(variance + epsilon), biased variance. RMS norm: s / sqrt(mean(s^2) + epsilon).
+// Layer norm: (s - mean) / sqrt(variance + epsilon), biased variance. RMS norm: s / sqrt(mean(s^2)
+// + epsilon).
 struct NormArgs {
   DType dtype = DType::f32;
   int64_t rows = 0, columns = 0;
   bool rms = false;
   double epsilon = 1e-5;
   const void* x = nullptr;
-  const void* residual = nullptr;   // (rows, columns) or null
-  DropoutSpec dropout;              // on the residual
-  const void* gain = nullptr;       // (columns) or null
-  const void* bias = nullptr;       // (columns) or null
-  void* sum = nullptr;              // (rows, columns): required when residual is not null, else or null
+  const void* residual = nullptr;  // (rows, columns) or null
+  DropoutSpec dropout;             // on the residual
+  const void* gain = nullptr;      // (columns) or null
+  const void* bias = nullptr;      // (columns) or null
+  void* sum = nullptr;  // (rows, columns): required when residual is not null, else or null
   void* y = nullptr;
-  void* mean = nullptr;             // (rows), untouched for RMS norm
+  void* mean = nullptr;               // (rows), untouched for RMS norm
   void* inverse_deviation = nullptr;  // (rows)
 };
 struct NormBackwardArgs {
   DType dtype = DType::f32;
   int64_t rows = 0, columns = 0;
   bool rms = false;
-  const void* sum = nullptr;        // the normalised input
+  const void* sum = nullptr;  // the normalised input
   const void* gain = nullptr;
   const void* mean = nullptr;
   const void* inverse_deviation = nullptr;
   const void* dy = nullptr;
-  const void* dsum = nullptr;       // or null: gradient that reached `sum` directly
+  const void* dsum = nullptr;  // or null: gradient that reached `sum` directly
   DropoutSpec dropout;
-  void* dx = nullptr;               // or null
+  void* dx = nullptr;  // or null
   bool accumulate_dx = false;
-  void* dresidual = nullptr;        // or null; dropout applied
+  void* dresidual = nullptr;  // or null; dropout applied
   bool accumulate_dresidual = false;
-  void* dgain = nullptr;            // or null
+  void* dgain = nullptr;  // or null
   bool accumulate_dgain = false;
-  void* dbias = nullptr;            // or null
+  void* dbias = nullptr;  // or null
   bool accumulate_dbias = false;
 };
 
@@ -270,7 +274,8 @@ struct EmbeddingArgs {
   void* out = nullptr;
   double scale = 1.0;
 };
-struct EmbeddingBackwardArgs {   // dtable[id] += scale * sum of dout over the rows with that id, in row order by pieces
+struct EmbeddingBackwardArgs {  // dtable[id] += scale * sum of dout over the rows with that id, in
+                                // row order by pieces
   DType dtype = DType::f32;
   int64_t count = 0, rows = 0, columns = 0;
   const int32_t* ids = nullptr;
@@ -283,11 +288,12 @@ struct EmbeddingBackwardArgs {   // dtable[id] += scale * sum of dout over the r
 // Rotates pairs of lanes of x (B, H, T, D): for pair t < width / 2 with lanes (a, b) =
 // (2t, 2t + 1) interleaved or (t, t + width / 2) half,
 //   y_a = x_a cos - x_b sin,  y_b = x_b cos + x_a sin;  lanes >= width pass unchanged.
-// `inverse` uses -sin (the gradient). cosine and sine are (angle_batches, T, width / 2), angle_batches 1 or B.
+// `inverse` uses -sin (the gradient). cosine and sine are (angle_batches, T, width / 2),
+// angle_batches 1 or B.
 struct RotateArgs {
   DType dtype = DType::f32;
   int64_t batch = 0, heads = 0, length = 0, head_dim = 0, width = 0, angle_batches = 1;
-  bool half = false;      // pairing
+  bool half = false;  // pairing
   bool inverse = false;
   const void* cosine = nullptr;
   const void* sine = nullptr;
@@ -307,10 +313,10 @@ struct CrossEntropyArgs {
   const int32_t* targets = nullptr;
   double smoothing = 0.0;
   const double* count_override = nullptr;
-  void* log_sum_exp = nullptr;      // (rows)
-  void* row_loss = nullptr;         // (rows); 0 where not counted
-  void* loss = nullptr;             // scalar of dtype
-  double* denominator = nullptr;    // scalar, device memory: what the sum was divided by
+  void* log_sum_exp = nullptr;    // (rows)
+  void* row_loss = nullptr;       // (rows); 0 where not counted
+  void* loss = nullptr;           // scalar of dtype
+  double* denominator = nullptr;  // scalar, device memory: what the sum was divided by
 };
 struct CrossEntropyBackwardArgs {
   DType dtype = DType::f32;
@@ -320,18 +326,19 @@ struct CrossEntropyBackwardArgs {
   double smoothing = 0.0;
   const void* log_sum_exp = nullptr;
   const double* denominator = nullptr;
-  const void* dloss = nullptr;      // scalar of dtype
+  const void* dloss = nullptr;  // scalar of dtype
   void* dlogits = nullptr;
   bool accumulate = false;
 };
-// mean over counted elements of (x - t)^2, or of log(1 + exp(x)) - t x (binary logistic, t in [0, 1]).
+// mean over counted elements of (x - t)^2, or of log(1 + exp(x)) - t x (binary logistic, t in [0,
+// 1]).
 struct PointwiseLossArgs {
   DType dtype = DType::f32;
-  bool logistic = false;            // false: squared error
+  bool logistic = false;  // false: squared error
   int64_t n = 0;
   const void* x = nullptr;
   const void* target = nullptr;
-  const int32_t* mask = nullptr;    // (n) or null
+  const int32_t* mask = nullptr;  // (n) or null
   const double* count_override = nullptr;
   void* loss = nullptr;
   double* denominator = nullptr;
@@ -361,7 +368,8 @@ struct ArgmaxArgs {  // index of the largest value of each row, the first on tie
 // Allowed: key_mask[b, j] = 1 (or no mask) and, when causal, j <= query_offset + i.
 // A row with no allowed key gives 0 and log_sum_exp = -inf; its gradients are 0.
 // Memory is linear in T and S: no T x S buffer is ever made.
-//   bias table: table[h, reach - 1 + d], d = position_k[j] - position_q[i], |d| < reach, shape (H, 2 * reach - 1);
+//   bias table: table[h, reach - 1 + d], d = position_k[j] - position_q[i], |d| < reach, shape (H,
+//   2 * reach - 1);
 //     positions null means d = j - (query_offset + i).
 //   bias dense: (dense_batches, H, T, S), dense_batches 1 or B.
 // Dropout acts on the probabilities, element index ((b * H + h) * T + i) * S + j.
@@ -371,40 +379,41 @@ struct AttentionShape {
 struct AttentionArgs {
   DType dtype = DType::f32;
   AttentionShape shape;
-  const void* query = nullptr;   // (B, H, T, D)
-  const void* key = nullptr;     // (B, H, S, D)
-  const void* value = nullptr;   // (B, H, S, D)
+  const void* query = nullptr;  // (B, H, T, D)
+  const void* key = nullptr;    // (B, H, S, D)
+  const void* value = nullptr;  // (B, H, S, D)
   double scale = 1.0;
-  const void* row_scale = nullptr;        // (row_scale_batches, T) or null
+  const void* row_scale = nullptr;  // (row_scale_batches, T) or null
   int64_t row_scale_batches = 1;
-  const int32_t* key_mask = nullptr;      // (B, S) or null
+  const int32_t* key_mask = nullptr;  // (B, S) or null
   bool causal = false;
   int64_t query_offset = 0;
-  const void* bias_table = nullptr;       // or null
+  const void* bias_table = nullptr;  // or null
   int64_t reach = 0;
-  const int32_t* position_q = nullptr;    // (position_batches, T) or null
-  const int32_t* position_k = nullptr;    // (position_batches, S) or null
+  const int32_t* position_q = nullptr;  // (position_batches, T) or null
+  const int32_t* position_k = nullptr;  // (position_batches, S) or null
   int64_t position_batches = 1;
-  const void* bias_dense = nullptr;       // or null
+  const void* bias_dense = nullptr;  // or null
   int64_t dense_batches = 1;
   DropoutSpec dropout;
-  void* out = nullptr;                    // (B, T, H, D): heads merged
-  void* log_sum_exp = nullptr;            // (B, H, T)
+  void* out = nullptr;          // (B, T, H, D): heads merged
+  void* log_sum_exp = nullptr;  // (B, H, T)
 };
 struct AttentionBackwardArgs {
-  AttentionArgs forward;                  // the same arguments, with out and log_sum_exp filled
-  const void* dout = nullptr;             // (B, T, H, D)
-  void* dquery = nullptr;                 // each may be null: not wanted
+  AttentionArgs forward;       // the same arguments, with out and log_sum_exp filled
+  const void* dout = nullptr;  // (B, T, H, D)
+  void* dquery = nullptr;      // each may be null: not wanted
   void* dkey = nullptr;
   void* dvalue = nullptr;
-  void* dbias_table = nullptr;            // summed over batch
-  void* dbias_dense = nullptr;            // summed over batch when dense_batches = 1
+  void* dbias_table = nullptr;  // summed over batch
+  void* dbias_dense = nullptr;  // summed over batch when dense_batches = 1
   bool accumulate_dquery = false, accumulate_dkey = false, accumulate_dvalue = false;
   bool accumulate_dbias_table = false, accumulate_dbias_dense = false;
 };
 
 // squared_norm of the flat gradient by a fixed tree, then the clip decision:
-// scale = min(1, max_norm / norm) (max_norm 0: 1); skip = norm not finite or state->target_count = 0.
+// scale = min(1, max_norm / norm) (max_norm 0: 1); skip = norm not finite or state->target_count =
+// 0.
 struct ClipArgs {
   DType dtype = DType::f32;
   int64_t n = 0;
@@ -415,7 +424,8 @@ struct ClipArgs {
 };
 // One pass over the flat buffers. With g = scale * gradient and t = adam_step + 1:
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
-//   p = p - lr * (weight_decay * p [first `decayed` elements] + (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon))
+//   p = p - lr * (weight_decay * p [first `decayed` elements] + (m / (1 - beta1^t)) / (sqrt(v / (1
+//   - beta2^t)) + epsilon))
 // `coupled` adds weight_decay * p to g instead (Adam with L2). Advances adam_step unless skipped.
 struct AdamArgs {
   DType dtype = DType::f32;
@@ -426,7 +436,7 @@ struct AdamArgs {
   void* second_moment = nullptr;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
   bool coupled = false;
-  const StepState* state = nullptr;   // learning rate
+  const StepState* state = nullptr;  // learning rate
   UpdateState* update = nullptr;
 };
 
@@ -434,10 +444,10 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual const char* name() const = 0;             // "cpu", "cuda"
-  virtual std::string description() const = 0;      // one line: the machine in words
+  virtual const char* name() const = 0;         // "cpu", "cuda"
+  virtual std::string description() const = 0;  // one line: the machine in words
   virtual bool supports(DType type) const = 0;
-  virtual bool host_accessible() const = 0;         // true: device pointers are host pointers
+  virtual bool host_accessible() const = 0;  // true: device pointers are host pointers
 
   // Memory. Alignment is at least 64 bytes. Out of memory throws Error saying how much was asked.
   virtual void* allocate(size_t bytes) = 0;

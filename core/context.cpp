@@ -9,14 +9,16 @@ Context::Context(Backend& backend, ContextOptions options)
       options_(options),
       persistent_heap_(backend, "persistent", options.heap),
       step_heap_(backend, "step", options.heap) {
-  LONGSHOT_CHECK(backend.supports(options.dtype), "backend {} does not compute in {}", backend.name(),
-                 name_of(options.dtype));
+  LONGSHOT_CHECK(backend.supports(options.dtype), "backend {} does not compute in {}",
+                 backend.name(), name_of(options.dtype));
   step_state_block_ = persistent_heap_.allocate(sizeof(StepState));
   step_state_ = static_cast<StepState*>(step_state_block_.data);
   set_step_state({});
 }
 
-Context::~Context() { tape_.clear(); }
+Context::~Context() {
+  tape_.clear();
+}
 
 detail::Value& Context::new_value() {
   detail::Value* value;

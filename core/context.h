@@ -1,5 +1,5 @@
-// Context: everything operations need beside their arguments: the backend, the memory, the tape, and the
-// per-step state in device memory. One per model and thread.
+// Context: everything operations need beside their arguments: the backend, the memory, the tape,
+// and the per-step state in device memory. One per model and thread.
 //
 // A training step:
 //   StepScope step(context);                 // values made from here on die at the end
@@ -49,7 +49,8 @@ class Context {
   // Values given in double, stored in this context's dtype.
   Tensor from_doubles(std::span<const double> values, const Shape& shape,
                       Lifetime lifetime = Lifetime::step, const char* name = "");
-  // A handle to memory owned by someone else (a parameter in its flat buffer). `gradient` may be null.
+  // A handle to memory owned by someone else (a parameter in its flat buffer). `gradient` may be
+  // null.
   Tensor adopt(void* data, void* gradient, const Shape& shape, DType dtype, const char* name);
 
   // Recording: whether operations go on the tape. Off: results want no gradient and die at once.

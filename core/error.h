@@ -8,7 +8,6 @@
 #pragma once
 
 #include <fmt/core.h>
-
 #include <stdexcept>
 #include <string>
 
@@ -26,7 +25,7 @@ class UsageError : public Error {
 
 }  // namespace longshot
 
-#define LONGSHOT_CHECK(condition, ...)                                  \
-  do {                                                                  \
+#define LONGSHOT_CHECK(condition, ...)                                   \
+  do {                                                                   \
     if (!(condition)) throw ::longshot::Error(fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -1,12 +1,13 @@
 #include "core/files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/error.h"
 
@@ -72,6 +73,23 @@ void write_file_atomically(const std::string& path, std::string_view content) {
   AtomicFile file(path);
   file.write(content);
   file.commit();
+}
+
+void remove_abandoned_files(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    // <target>.<process>.partial, as AtomicFile names them.
+    const std::string name = entry.path().stem().string();
+    const size_t dot = name.find_last_of('.');
+    if (entry.path().extension() != ".partial" || dot == std::string::npos) continue;
+    const std::string digits = name.substr(dot + 1);
+    if (digits.empty() || digits.size() > 9 ||
+        digits.find_first_not_of("0123456789") != std::string::npos)
+      continue;
+    const pid_t process = pid_t(std::stol(digits));
+    const bool alive = process != getpid() && (kill(process, 0) == 0 || errno != ESRCH);
+    if (!alive) unlink(entry.path().c_str());
+  }
 }
 
 std::string read_file(const std::string& path) {

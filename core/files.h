@@ -1,5 +1,6 @@
-// Files that are never half written: bytes go to a temporary file in the same folder, which is flushed to
-// the disk and renamed over the target. A kill at any moment leaves the old file or the new one.
+// Files that are never half written: bytes go to a temporary file in the same folder, which is
+// flushed to the disk and renamed over the target. A kill at any moment leaves the old file or the
+// new one.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,8 @@ class AtomicFile {
 };
 
 void write_file_atomically(const std::string& path, std::string_view content);
+// Removes temporary files that killed processes of this machine left in a folder.
+void remove_abandoned_files(const std::string& folder);
 std::string read_file(const std::string& path);  // Error naming the path and the system's reason
 bool file_exists(const std::string& path);
 

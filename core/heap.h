@@ -5,8 +5,9 @@
 //   step        activations, gradients, tape: recycled within a step, all gone at its end
 //   scratch     inside one kernel: the backend's own business (core/cpu/scratch.h)
 // A Heap serves the first two. Allocation is best fit with the lowest address on ties, so the same
-// sequence of requests always gets the same addresses; nothing is given back to the system until the
-// heap dies or is consolidated, so that after the first step the same shapes cost no system call.
+// sequence of requests always gets the same addresses; nothing is given back to the system until
+// the heap dies or is consolidated, so that after the first step the same shapes cost no system
+// call.
 #pragma once
 
 #include <cstddef>
@@ -39,12 +40,12 @@ class Heap {
   Block allocate(size_t bytes);  // alignment 256 bytes; zero bytes get a valid block too
   void release(Block block);     // overwritten guards are remembered for check_guards()
   void reserve(size_t bytes);    // one slab of at least this capacity, if nothing is in use
-  void release_all();            // forgets every block; several slabs become one of their total size
-  void check_guards() const;     // Error when a guard was overwritten, in this step or before
+  void release_all();         // forgets every block; several slabs become one of their total size
+  void check_guards() const;  // Error when a guard was overwritten, in this step or before
 
-  size_t used() const { return used_; }          // bytes in use now
-  size_t peak() const { return peak_; }          // most ever in use
-  size_t capacity() const { return capacity_; }  // bytes taken from the backend
+  size_t used() const { return used_; }                 // bytes in use now
+  size_t peak() const { return peak_; }                 // most ever in use
+  size_t capacity() const { return capacity_; }         // bytes taken from the backend
   int64_t slabs_taken() const { return slabs_taken_; }  // how often the backend was asked
   int64_t allocations() const { return allocations_; }  // how often a block was handed out
   // Tells apart sequences of blocks: a mix of the sizes and addresses handed out since the heap was
@@ -77,7 +78,7 @@ class Heap {
   std::vector<Chunk> chunks_;
   std::vector<int32_t> unused_chunks_;  // records free for reuse
   std::vector<int32_t> free_;           // free chunks, in no particular order
-  std::string damage_;  // the first overwritten guard seen
+  std::string damage_;                  // the first overwritten guard seen
   size_t used_ = 0, peak_ = 0, capacity_ = 0;
   int64_t slabs_taken_ = 0, allocations_ = 0;
   uint64_t trace_ = 0;

@@ -1,14 +1,13 @@
 #include "core/log.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <spdlog/cfg/env.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <memory>
 
 namespace longshot::log {
 namespace {
@@ -21,7 +20,8 @@ struct Logger {
   std::shared_ptr<spdlog::logger> logger, file_logger;
 
   Logger() {
-    const bool no_color = std::getenv("NO_COLOR") != nullptr;
+    const char* setting = std::getenv("NO_COLOR");
+    const bool no_color = setting != nullptr && *setting != '\0';
     auto terminal = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
         no_color ? spdlog::color_mode::never : spdlog::color_mode::automatic);
     sinks->add_sink(std::move(terminal));
@@ -43,7 +43,9 @@ Logger& instance() {
 
 }  // namespace
 
-void initialize() { instance(); }
+void initialize() {
+  instance();
+}
 
 FileSink::FileSink(const std::string& path) {
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
@@ -59,10 +61,20 @@ FileSink::~FileSink() {
   if (found != sinks.end()) instance().files->remove_sink(*found);
 }
 
-void note(std::string_view message) { instance().file_logger->info(message); }
-void debug(std::string_view message) { instance().logger->debug(message); }
-void info(std::string_view message) { instance().logger->info(message); }
-void warn(std::string_view message) { instance().logger->warn(message); }
-void error(std::string_view message) { instance().logger->error(message); }
+void note(std::string_view message) {
+  instance().file_logger->info(message);
+}
+void debug(std::string_view message) {
+  instance().logger->debug(message);
+}
+void info(std::string_view message) {
+  instance().logger->info(message);
+}
+void warn(std::string_view message) {
+  instance().logger->warn(message);
+}
+void error(std::string_view message) {
+  instance().logger->error(message);
+}
 
 }  // namespace longshot::log

@@ -1,8 +1,10 @@
-// Operations: every function computes its result at once (eager) and records its gradient on the tape.
+// Operations: every function computes its result at once (eager) and records its gradient on the
+// tape.
 //
-// Shapes are checked and errors open with the operation's name and the shapes. All tensors of one call belong to
-// one Context and, unless said otherwise, share the context's dtype. A result wants a gradient when recording
-// is on and any input wants one. B batch, H heads, T queries, S keys, D head width, C classes.
+// Shapes are checked and errors open with the operation's name and the shapes. All tensors of one
+// call belong to one Context and, unless said otherwise, share the context's dtype. A result wants
+// a gradient when recording is on and any input wants one. B batch, H heads, T queries, S keys, D
+// head width, C classes.
 //
 // One operation, one file: core/ops/<name>.cpp holds the formula, the node and the derivation.
 #pragma once
@@ -24,16 +26,17 @@ struct MatmulOptions {
   bool transpose_a = false, transpose_b = false;
   double alpha = 1.0;
 };
-// op(a) (..., M, K) times op(b) (..., K, N) to (..., M, N). Leading axes are equal, or b has rank 2 and
-// serves all of a's matrices, or a has rank 2 and serves all of b's.
+// op(a) (..., M, K) times op(b) (..., K, N) to (..., M, N). Leading axes are equal, or b has rank 2
+// and serves all of a's matrices, or a has rank 2 and serves all of b's.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
 
-// activation(x (..., in) weight^T + bias); weight (out, in) as in every framework's checkpoint, bias (out)
-// or undefined.
+// activation(x (..., in) weight^T + bias); weight (out, in) as in every framework's checkpoint,
+// bias (out) or undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
               Activation activation = Activation::none);
-// linear to `parts` tensors (B, H, T, D), x (B, T, in), weight (parts * H * D, in), bias (parts * H * D) or
-// undefined: query, key and value come out as attention wants them. Unused entries are undefined.
+// linear to `parts` tensors (B, H, T, D), x (B, T, in), weight (parts * H * D, in), bias (parts * H
+// * D) or undefined: query, key and value come out as attention wants them. Unused entries are
+// undefined.
 std::array<Tensor, 3> linear_heads(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                    int parts, int64_t heads);
 
@@ -77,10 +80,11 @@ Tensor transpose(const Tensor& x, int axis_a, int axis_b);
 Tensor split_heads(const Tensor& x, int64_t heads);  // (B, T, H * D) to (B, H, T, D)
 Tensor merge_heads(const Tensor& x);                 // (B, H, T, D) to (B, T, H * D)
 Tensor repeat_rows(const Tensor& x, int64_t times);  // (...) to (times, ...)
-// x (..., I, R) and index (I, J) or (N, I, J) i32 to (..., I, J): result[.., i, j] = x[.., i, index[i, j]];
-// negative indices give 0. With N index matrices, N must be the first extent of x.
+// x (..., I, R) and index (I, J) or (N, I, J) i32 to (..., I, J): result[.., i, j] = x[.., i,
+// index[i, j]]; negative indices give 0. With N index matrices, N must be the first extent of x.
 Tensor gather(const Tensor& x, const Tensor& index);
-// x (..., T, 2R - 1), indexed by distance: result[.., i, j] = x[.., i, R - 1 + j - i - offset] for j < keys.
+// x (..., T, 2R - 1), indexed by distance: result[.., i, j] = x[.., i, R - 1 + j - i - offset] for
+// j < keys.
 Tensor relative_shift(const Tensor& x, int64_t keys, int64_t query_offset = 0);
 
 // ---- normalisation ----------------------------------------------------------------------------
@@ -89,23 +93,27 @@ struct NormOptions {
   bool rms = false;
   double epsilon = 1e-5;
 };
-Tensor norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const NormOptions& options = {});
+Tensor norm(const Tensor& x, const Tensor& gain, const Tensor& bias,
+            const NormOptions& options = {});
 struct AddNormResult {
   Tensor sum;     // x + dropout(residual)
   Tensor normed;  // norm(sum)
 };
-AddNormResult add_norm(const Tensor& x, const Tensor& residual, const Tensor& gain, const Tensor& bias,
-                       const DropoutSpec& dropout = {}, const NormOptions& options = {});
+AddNormResult add_norm(const Tensor& x, const Tensor& residual, const Tensor& gain,
+                       const Tensor& bias, const DropoutSpec& dropout = {},
+                       const NormOptions& options = {});
 
 // ---- tables and rotations ---------------------------------------------------------------------
 
-Tensor embedding(const Tensor& ids, const Tensor& table, double scale = 1.0);  // (...) i32, (V, d) to (..., d)
+Tensor embedding(const Tensor& ids, const Tensor& table,
+                 double scale = 1.0);  // (...) i32, (V, d) to (..., d)
 struct RotateOptions {
   int64_t width = 0;  // rotated lanes, even, <= D
   bool half = false;  // pairing: (t, t + width / 2) instead of (2t, 2t + 1)
 };
 // x (B, H, T, D), cosine and sine (1 or B, T, width / 2)
-Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, const RotateOptions& options);
+Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine,
+              const RotateOptions& options);
 
 // ---- losses -----------------------------------------------------------------------------------
 
@@ -117,7 +125,8 @@ struct LossResult {
   Tensor loss;      // scalar: mean over counted targets; 0 when none counts
   Tensor row_loss;  // (rows), no gradient; cross-entropy only
 };
-LossResult cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options = {});
+LossResult cross_entropy(const Tensor& logits, const Tensor& targets,
+                         const LossOptions& options = {});
 // x and target of one shape, mask i32 of that shape or undefined.
 Tensor mean_squared_error(const Tensor& x, const Tensor& target, const Tensor& mask = {},
                           const LossOptions& options = {});
@@ -128,18 +137,19 @@ Tensor binary_logistic(const Tensor& x, const Tensor& target, const Tensor& mask
 
 // The two bias forms the attention kernel knows, and its masks. All tensors optional.
 struct AttentionOptions {
-  double scale = 1.0;      // usually 1 / sqrt(D)
-  Tensor row_scale = {};        // (1 or B, T): multiplies the scaled product, not the bias
-  Tensor key_mask = {};         // (B, S) i32, 1 = keep
+  double scale = 1.0;     // usually 1 / sqrt(D)
+  Tensor row_scale = {};  // (1 or B, T): multiplies the scaled product, not the bias
+  Tensor key_mask = {};   // (B, S) i32, 1 = keep
   bool causal = false;
   int64_t query_offset = 0;  // absolute index of the first query row
-  Tensor bias_table = {};         // (H, 2R - 1)
-  Tensor position_q = {};         // (1 or B, T) i32; undefined: contiguous
-  Tensor position_k = {};         // (1 or B, S) i32
-  Tensor bias_dense = {};         // (1 or B, H, T, S)
+  Tensor bias_table = {};    // (H, 2R - 1)
+  Tensor position_q = {};    // (1 or B, T) i32; undefined: contiguous
+  Tensor position_k = {};    // (1 or B, S) i32
+  Tensor bias_dense = {};    // (1 or B, H, T, S)
   DropoutSpec dropout = {};
 };
-// query (B, H, T, D), key and value (B, H, S, D) to (B, T, H * D). Streams over keys; no (T, S) buffer.
+// query (B, H, T, D), key and value (B, H, S, D) to (B, T, H * D). Streams over keys; no (T, S)
+// buffer.
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
                  const AttentionOptions& options);
 

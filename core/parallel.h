@@ -2,14 +2,13 @@
 // a piece never matters for the result, because pieces write disjoint outputs.
 #pragma once
 
-#include <omp.h>
-
 #include <cstdint>
+#include <omp.h>
 
 namespace longshot {
 
-int threads();             // current number of worker threads
-void set_threads(int n);   // n >= 1; 0 = all processors this process may use
+int threads();            // current number of worker threads
+void set_threads(int n);  // n >= 1; 0 = all processors this process may use
 
 namespace detail {
 template <class Body>

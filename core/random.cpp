@@ -17,7 +17,9 @@ uint64_t RandomSequence::word64() {
   return low | uint64_t(word()) << 32;
 }
 
-double RandomSequence::uniform() { return double(word64() >> 11) * 0x1.0p-53; }
+double RandomSequence::uniform() {
+  return double(word64() >> 11) * 0x1.0p-53;
+}
 
 uint64_t RandomSequence::below(uint64_t bound) {
   LONGSHOT_CHECK(bound >= 1, "RandomSequence::below: bound must be at least 1, got 0");

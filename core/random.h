@@ -85,11 +85,11 @@ class RandomSequence {
 
   uint32_t word();
   uint64_t word64();
-  double uniform();                 // [0, 1) with 53 bits
-  uint64_t below(uint64_t bound);   // unbiased in [0, bound); bound >= 1
+  double uniform();                            // [0, 1) with 53 bits
+  uint64_t below(uint64_t bound);              // unbiased in [0, bound); bound >= 1
   int64_t between(int64_t low, int64_t high);  // unbiased in [low, high]
-  double normal();                  // standard normal (Box-Muller, one value a call)
-  double truncated_normal();        // standard normal conditioned on |x| <= 2, by rejection
+  double normal();                             // standard normal (Box-Muller, one value a call)
+  double truncated_normal();  // standard normal conditioned on |x| <= 2, by rejection
 
   // A uniformly random order (Fisher and Yates, from the last item down). std::shuffle would give
   // another order with another standard library.

@@ -6,8 +6,8 @@
 //   const RegisterType<PositionalEncoding, Alibi, AlibiOptions> kRegister{
 //       "alibi", "linear penalty on distance (Press et al. 2022)"};
 //
-// where Alibi has a constructor Alibi(const AlibiOptions&, Arguments...) and Arguments are fixed by the
-// interface's `using Arguments = std::tuple<...>`.
+// where Alibi has a constructor Alibi(const AlibiOptions&, Arguments...) and Arguments are fixed by
+// the interface's `using Arguments = std::tuple<...>`.
 #pragma once
 
 #include <algorithm>
@@ -63,9 +63,9 @@ class Registry<Interface, std::tuple<Arguments...>> {
     const std::string nearest = nearest_name(name, known);
     std::string list;
     for (const std::string& each : known) list += (list.empty() ? "" : ", ") + each;
-    throw UsageError(fmt::format("{}: unknown {} \"{}\"{}; known: {}", where.to_string(), what, name,
-                                 nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest),
-                                 list));
+    throw UsageError(
+        fmt::format("{}: unknown {} \"{}\"{}; known: {}", where.to_string(), what, name,
+                    nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest), list));
   }
 
   std::vector<std::string> names() const {
@@ -77,7 +77,7 @@ class Registry<Interface, std::tuple<Arguments...>> {
 
   // Hints for keys that belong to another registered type: (key, "belongs to encoding rope").
   std::vector<std::pair<std::string, std::string>> foreign_keys(std::string_view name,
-                                                                 const char* what) const {
+                                                                const char* what) const {
     std::vector<std::pair<std::string, std::string>> result;
     for (const Entry& entry : entries_) {
       if (entry.name == name) continue;

@@ -12,18 +12,26 @@ namespace longshot {
 
 enum class DType : uint8_t { f32, f64, i32 };
 
-constexpr int64_t size_of(DType type) { return type == DType::f64 ? 8 : 4; }
+constexpr int64_t size_of(DType type) {
+  return type == DType::f64 ? 8 : 4;
+}
 constexpr const char* name_of(DType type) {
   return type == DType::f32 ? "f32" : type == DType::f64 ? "f64" : "i32";
 }
 template <class T>
 constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<float>() { return DType::f32; }
+constexpr DType dtype_of<float>() {
+  return DType::f32;
+}
 template <>
-constexpr DType dtype_of<double>() { return DType::f64; }
+constexpr DType dtype_of<double>() {
+  return DType::f64;
+}
 template <>
-constexpr DType dtype_of<int32_t>() { return DType::i32; }
+constexpr DType dtype_of<int32_t>() {
+  return DType::i32;
+}
 
 class Shape {
  public:

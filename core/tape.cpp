@@ -23,9 +23,10 @@ void* Tape::allocate(size_t bytes, size_t alignment) {
 void Tape::backward(const Tensor& loss) {
   LONGSHOT_CHECK(loss.elements() == 1, "backward: the loss must have one element, {} has {}",
                  loss.shape().to_string(), loss.elements());
-  LONGSHOT_CHECK(loss.requires_gradient() && !nodes_.empty(),
-                 "backward: nothing was recorded for this loss (no input wants a gradient, recording is "
-                 "off, or backward has run already)");
+  LONGSHOT_CHECK(
+      loss.requires_gradient() && !nodes_.empty(),
+      "backward: nothing was recorded for this loss (no input wants a gradient, recording is "
+      "off, or backward has run already)");
   LONGSHOT_CHECK(!loss.has_gradient(), "backward: this loss has been differentiated already");
   Gradient seed(loss);
   const Gradient::Target target = seed.target();

@@ -1,9 +1,9 @@
-// Tape: reverse-mode differentiation. Operations append nodes in execution order; backward walks them
-// in reverse (every consumer of a value comes after its producer, so when a node runs, the gradient of
-// its output is complete).
+// Tape: reverse-mode differentiation. Operations append nodes in execution order; backward walks
+// them in reverse (every consumer of a value comes after its producer, so when a node runs, the
+// gradient of its output is complete).
 //
-// A node is an operation's memory of its forward pass: Tensors it must read again, Gradients of its inputs
-// and output. Its backward adds d(loss)/d(input) to each wanted input gradient:
+// A node is an operation's memory of its forward pass: Tensors it must read again, Gradients of its
+// inputs and output. Its backward adds d(loss)/d(input) to each wanted input gradient:
 //
 //   class ScaleNode final : public Node {          // y = alpha x
 //     void backward() override {                   // dx += alpha dy
@@ -12,9 +12,9 @@
 //     }
 //   };
 //
-// `backward` is pure virtual: an operation without a gradient does not compile. Nodes live in memory that the
-// tape reuses from step to step and are destroyed as soon as they have run, which recycles what
-// they saved.
+// `backward` is pure virtual: an operation without a gradient does not compile. Nodes live in
+// memory that the tape reuses from step to step and are destroyed as soon as they have run, which
+// recycles what they saved.
 #pragma once
 
 #include <cstddef>

@@ -20,10 +20,11 @@ void drop_reference(Value* value, uint32_t generation, bool data) noexcept {
 
 void throw_stale(const char* name) {
   if (name == nullptr) throw Error("tensor: this handle is undefined (it was never given a value)");
-  throw Error(fmt::format(
-      "tensor \"{}\": this handle was kept past the end of its step, where its memory was recycled; copy "
-      "what must outlive a step to the host or make it persistent",
-      name));
+  throw Error(
+      fmt::format("tensor \"{}\": this handle was kept past the end of its step, where its memory "
+                  "was recycled; copy "
+                  "what must outlive a step to the host or make it persistent",
+                  name));
 }
 
 }  // namespace detail
@@ -67,8 +68,8 @@ Tensor& Tensor::set_name(const char* literal) {
 
 template <class T>
 T* Tensor::data_as() const {
-  LONGSHOT_CHECK(value().dtype == dtype_of<T>(), "tensor {}: asked for {} elements, holds {}", name(),
-                 name_of(dtype_of<T>()), name_of(dtype()));
+  LONGSHOT_CHECK(value().dtype == dtype_of<T>(), "tensor {}: asked for {} elements, holds {}",
+                 name(), name_of(dtype_of<T>()), name_of(dtype()));
   return static_cast<T*>(value().data);
 }
 template float* Tensor::data_as() const;
@@ -76,7 +77,8 @@ template double* Tensor::data_as() const;
 template int32_t* Tensor::data_as() const;
 
 Tensor& Tensor::set_requires_gradient(bool wanted) {
-  LONGSHOT_CHECK(!wanted || dtype() != DType::i32, "tensor {}: whole numbers have no gradient", name());
+  LONGSHOT_CHECK(!wanted || dtype() != DType::i32, "tensor {}: whole numbers have no gradient",
+                 name());
   value().requires_gradient = wanted;
   return *this;
 }
@@ -99,7 +101,8 @@ template <class T>
 std::vector<T> Tensor::to_host() const {
   std::vector<T> result(static_cast<size_t>(elements()));
   const T* source = data_as<T>();
-  if (!result.empty()) context().backend().copy_to_host(result.data(), source, result.size() * sizeof(T));
+  if (!result.empty())
+    context().backend().copy_to_host(result.data(), source, result.size() * sizeof(T));
   return result;
 }
 template std::vector<float> Tensor::to_host() const;
@@ -119,10 +122,11 @@ template std::vector<double> Tensor::gradient_to_host() const;
 
 template <class T>
 void Tensor::copy_from(std::span<const T> values) const {
-  LONGSHOT_CHECK(int64_t(values.size()) == elements(), "tensor {} {}: {} values given, {} needed", name(),
-                 shape_.to_string(), values.size(), elements());
+  LONGSHOT_CHECK(int64_t(values.size()) == elements(), "tensor {} {}: {} values given, {} needed",
+                 name(), shape_.to_string(), values.size(), elements());
   T* target = data_as<T>();
-  if (!values.empty()) context().backend().copy_to_device(target, values.data(), values.size_bytes());
+  if (!values.empty())
+    context().backend().copy_to_device(target, values.data(), values.size_bytes());
 }
 template void Tensor::copy_from(std::span<const float>) const;
 template void Tensor::copy_from(std::span<const double>) const;

@@ -1,15 +1,15 @@
 // Tensor: a cheap handle to a value on a device: a shape and a pointer to {data, gradient}.
 //
 // Always contiguous and row-major; reshape is free because only the handle changes. Handles count
-// references: when the last handle to a step value dies, its memory is recycled at once, in an order fixed by
-// the program, so addresses are reproducible.
+// references: when the last handle to a step value dies, its memory is recycled at once, in an
+// order fixed by the program, so addresses are reproducible.
 //
-// A value has two sides. `Tensor` keeps data and gradient alive. `Gradient` keeps the gradient side only:
-// tape nodes hold a Tensor for what their backward must read and a Gradient for the rest, so what
-// an operation saves is a visible decision.
+// A value has two sides. `Tensor` keeps data and gradient alive. `Gradient` keeps the gradient side
+// only: tape nodes hold a Tensor for what their backward must read and a Gradient for the rest, so
+// what an operation saves is a visible decision.
 //
-// A handle to a step value kept past the end of its step is stale: using it throws an Error with its name.
-// Not thread-safe: one Context and its tensors belong to one thread.
+// A handle to a step value kept past the end of its step is stale: using it throws an Error with
+// its name. Not thread-safe: one Context and its tensors belong to one thread.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Value {
   Context* context = nullptr;
   void* data = nullptr;
   void* gradient = nullptr;
-  Heap::Block data_block;      // index -1: memory owned by someone else (parameters)
+  Heap::Block data_block;  // index -1: memory owned by someone else (parameters)
   Heap::Block gradient_block;
   int64_t elements = 0;
   DType dtype = DType::f32;
@@ -42,8 +42,8 @@ struct Value {
   bool in_use = false;
   int32_t data_references = 0;
   int32_t references = 0;
-  uint32_t generation = 0;     // grows when the record is recycled
-  const char* name = "";       // a string that outlives the value
+  uint32_t generation = 0;  // grows when the record is recycled
+  const char* name = "";    // a string that outlives the value
 };
 void add_reference(Value* value, bool data);
 void drop_reference(Value* value, uint32_t generation, bool data) noexcept;

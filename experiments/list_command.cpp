@@ -13,7 +13,8 @@
 namespace longshot {
 namespace {
 
-// What guessing gets, from a task with its defaults; tasks over the user's own files have no such number.
+// What guessing gets, from a task with its defaults; tasks over the user's own files have no such
+// number.
 std::vector<std::string> task_notes(const std::string& type) {
   try {
     const TaskSpec spec = make_task(type, ConfigTable())->spec();
@@ -28,8 +29,10 @@ std::vector<std::string> encoding_notes(const std::string& type, const ConfigTab
                                         Context& context) {
   ParameterStore store(context);
   const EncodingModel model{64, 8, 8, 1, false, 40, 0};
-  const EncodingTraits traits = Registry<PositionalEncoding>::instance().find(type)->create(
-      defaults, ReadContext{}, model, ModuleScope(store))->traits();
+  const EncodingTraits traits = Registry<PositionalEncoding>::instance()
+                                    .find(type)
+                                    ->create(defaults, ReadContext{}, model, ModuleScope(store))
+                                    ->traits();
   std::string where;
   const auto add = [&](bool does, const char* hook) {
     if (does) where += (where.empty() ? "" : ", ") + std::string(hook);
@@ -38,10 +41,13 @@ std::vector<std::string> encoding_notes(const std::string& type, const ConfigTab
   add(traits.query_key, "query and key");
   add(traits.logits, "the attention logits");
   std::vector<std::string> notes;
-  notes.push_back(fmt::format("changes {}; {}{}{}", where.empty() ? "nothing" : where,
-                              traits.relative ? "relative" : where.empty() ? "no position" : "absolute",
-                              traits.causal_only ? "; causal models only" : "",
-                              traits.capacity > 0 ? fmt::format("; capacity {}", traits.capacity) : ""));
+  notes.push_back(
+      fmt::format("changes {}; {}{}{}", where.empty() ? "nothing" : where,
+                  traits.relative ? "relative"
+                  : where.empty() ? "no position"
+                                  : "absolute",
+                  traits.causal_only ? "; causal models only" : "",
+                  traits.capacity > 0 ? fmt::format("; capacity {}", traits.capacity) : ""));
   if (!traits.beyond.empty()) notes.push_back("beyond the training length: " + traits.beyond);
   return notes;
 }

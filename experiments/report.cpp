@@ -225,8 +225,15 @@ std::string value_of(const Summary& summary, const std::string& key) {
   return "";
 }
 
-Spread spread_of(const std::vector<double>& values, const std::vector<double>& errors) {
+Spread spread_of(const std::vector<double>& all_values, const std::vector<double>& all_errors) {
   Spread spread;
+  // A run that measured nothing here (no test sequence of that length) is left out.
+  std::vector<double> values, errors;
+  for (size_t i = 0; i < all_values.size(); ++i) {
+    if (!std::isfinite(all_values[i])) continue;
+    values.push_back(all_values[i]);
+    if (i < all_errors.size()) errors.push_back(all_errors[i]);
+  }
   spread.n = int64_t(values.size());
   if (values.empty()) {
     spread.mean = spread.max = spread.min = std::numeric_limits<double>::quiet_NaN();

@@ -1,6 +1,7 @@
 // Reports for the terminal, for markdown pages and for other programs (CSV).
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <sstream>
 
 #include "core/error.h"
@@ -63,6 +64,22 @@ Table table_of(const ReportPanel& panel, size_t most_lengths) {
     if (repeated) row.push_back(std::to_string(group.in_range.n));
     if (panel.metric != "loss") row.push_back(name_of(group.verdict));
     table.rows.push_back(std::move(row));
+    if (!panel.bytes) continue;
+    // The same loss in the units of language modelling.
+    const auto in_unit = [&](const char* name, auto convert) {
+      std::vector<std::string> line = {name};
+      const auto add = [&](double loss) {
+        line.push_back(std::isfinite(loss) ? fmt::format("{:.3f}", convert(loss)) : "-");
+      };
+      add(group.in_range.mean);
+      add(group.out_of_range.mean);
+      if (repeated) add(group.best_out_of_range);
+      for (const int64_t length : lengths) add(at_length(group, length));
+      if (repeated) line.push_back("");
+      table.rows.push_back(std::move(line));
+    };
+    in_unit("  perplexity", [](double loss) { return std::exp(loss); });
+    in_unit("  bits per byte", [](double loss) { return loss / std::numbers::ln2; });
   }
   return table;
 }

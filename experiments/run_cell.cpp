@@ -23,14 +23,21 @@ double now_seconds() {
 }
 
 void log_parameters(const Encoder& encoder) {
+  // Blocks have the same parameters: one name for all of them, "block.*.attention.qkv.weight".
   const auto list = [](const std::vector<std::string>& names) {
+    std::vector<std::string> patterns;
+    for (std::string name : names) {
+      if (name.starts_with("block.")) name = "block.*" + name.substr(name.find('.', 6));
+      if (std::find(patterns.begin(), patterns.end(), name) == patterns.end())
+        patterns.push_back(name);
+    }
     std::string text;
-    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    for (const std::string& name : patterns) text += (text.empty() ? "" : ", ") + name;
     return text.empty() ? std::string("none") : text;
   };
   log::note("{} parameters", encoder.parameters().parameter_count());
-  log::debug("with weight decay: {}", list(encoder.parameters().names(true)));
-  log::debug("without: {}", list(encoder.parameters().names(false)));
+  log::note("with weight decay: {}", list(encoder.parameters().names(true)));
+  log::note("without weight decay: {}", list(encoder.parameters().names(false)));
 }
 
 const char* metric_name(const TaskSpec& spec) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -30,9 +31,28 @@ Json to_json(const Score& score) {
   return json;
 }
 
-double number(const Json& json, const char* key) {
-  const Json& value = json.at(key);
+// JSON has no NaN: what was not measured is null.
+double number(const Json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : double(value);
+}
+double number(const Json& json, const char* key) {
+  return number(json.at(key));
+}
+
+std::vector<double> numbers(const Json& list) {
+  std::vector<double> result;
+  for (const Json& value : list) result.push_back(number(value));
+  return result;
+}
+
+// For byte models, the same loss in the two other units that are in use.
+void add_text_units(Json& evaluation) {
+  for (const char* part : {"in_range", "lengths"})
+    for (Json& each : evaluation.at(part)) {
+      const double loss = number(each, "loss");
+      each["perplexity"] = std::exp(loss);
+      each["bits_per_byte"] = loss / std::numbers::ln2;
+    }
 }
 
 Score score_from(const Json& json) {
@@ -45,8 +65,8 @@ Score score_from(const Json& json) {
   score.sequence_accuracy = number(json, "sequence_accuracy");
   score.sequence_accuracy_error = number(json, "sequence_accuracy_error");
   if (json.contains("position_accuracy")) {
-    score.position_accuracy = json.at("position_accuracy").get<std::vector<double>>();
-    score.position_loss = json.at("position_loss").get<std::vector<double>>();
+    score.position_accuracy = numbers(json.at("position_accuracy"));
+    score.position_loss = numbers(json.at("position_loss"));
   }
   return score;
 }
@@ -95,37 +115,38 @@ void write_summary(const std::string& folder, const Summary& summary) {
   LONGSHOT_CHECK(!summary.evaluations.empty(), "summary of {}: no evaluation", folder);
   Json axes = Json::object();
   for (const auto& [key, value] : summary.axes) axes[key] = value;
-  const Json json = {{"format", 1},
-                     {"version", summary.version},
-                     {"study", summary.study},
-                     {"cell", summary.cell},
-                     {"identity", summary.identity},
-                     {"task", summary.task},
-                     {"encoding", summary.encoding},
-                     {"positions", summary.positions},
-                     {"encoding_label", summary.encoding_label},
-                     {"axes", axes},
-                     {"seed", summary.seed},
-                     {"device", summary.device},
-                     {"device_description", summary.device_description},
-                     {"threads", summary.threads},
-                     {"parameters", summary.parameters},
-                     {"parameters_sha256", summary.parameters_sha256},
-                     {"chance", summary.chance},
-                     {"metric", summary.metric},
-                     {"bytes", summary.bytes},
-                     {"train_lengths", {{"min", summary.train_min}, {"max", summary.train_max}}},
-                     {"steps", summary.steps},
-                     {"best_step", summary.best_step},
-                     {"stopped_early", summary.stopped_early},
-                     {"skipped_steps", summary.skipped_steps},
-                     {"last_loss", summary.last_loss},
-                     {"timing",
-                      {{"train_seconds", summary.train_seconds},
-                       {"steps_per_second", summary.steps_per_second},
-                       {"tokens_per_second", summary.tokens_per_second}}},
-                     {"memory_bytes", summary.memory_bytes},
-                     {"evaluation", to_json(summary.evaluations.front())}};
+  Json json = {{"format", 1},
+               {"version", summary.version},
+               {"study", summary.study},
+               {"cell", summary.cell},
+               {"identity", summary.identity},
+               {"task", summary.task},
+               {"encoding", summary.encoding},
+               {"positions", summary.positions},
+               {"encoding_label", summary.encoding_label},
+               {"axes", axes},
+               {"seed", summary.seed},
+               {"device", summary.device},
+               {"device_description", summary.device_description},
+               {"threads", summary.threads},
+               {"parameters", summary.parameters},
+               {"parameters_sha256", summary.parameters_sha256},
+               {"chance", summary.chance},
+               {"metric", summary.metric},
+               {"bytes", summary.bytes},
+               {"train_lengths", {{"min", summary.train_min}, {"max", summary.train_max}}},
+               {"steps", summary.steps},
+               {"best_step", summary.best_step},
+               {"stopped_early", summary.stopped_early},
+               {"skipped_steps", summary.skipped_steps},
+               {"last_loss", summary.last_loss},
+               {"timing",
+                {{"train_seconds", summary.train_seconds},
+                 {"steps_per_second", summary.steps_per_second},
+                 {"tokens_per_second", summary.tokens_per_second}}},
+               {"memory_bytes", summary.memory_bytes},
+               {"evaluation", to_json(summary.evaluations.front())}};
+  if (summary.bytes) add_text_units(json["evaluation"]);
   write_file_atomically(folder + "/summary.json", json.dump(1) + "\n");
 }
 

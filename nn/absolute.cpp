@@ -32,7 +32,9 @@ TokenRange real_tokens(const SequenceContext& context, int64_t batches, int64_t 
 
 }  // namespace
 
-Limits beyond_choices() { return one_of({"error", "clamp", "zero"}); }
+Limits beyond_choices() {
+  return one_of({"error", "clamp", "zero"});
+}
 
 std::string describe_beyond(const Bound& bound) {
   const std::string past = fmt::format("positions from {} on ", bound.capacity);
@@ -106,8 +108,8 @@ void ReservedChannels::prepare(const SequenceContext& context, int64_t batches,
   std::vector<double> full(size_t(batches * length * dim_), 0.0);
   for (int64_t row = 0; row < batches * length; ++row)
     std::copy_n(codes.begin() + row * width_, width_, full.begin() + row * dim_ + first_);
-  code_ = context.context->from_doubles(full, {batches, length, dim_}, Lifetime::step,
-                                        "position code");
+  code_ =
+      context.context->from_doubles(full, {batches, length, dim_}, Lifetime::step, "position code");
 }
 
 Tensor ReservedChannels::write(const Tensor& x) const {

@@ -1,5 +1,6 @@
-// Cosine and sine of position times frequency, row by row, formed in double. Rows of whole positions are
-// kept: each is a pure function of its position, so what was asked before changes no result.
+// Cosine and sine of position times frequency, row by row, formed in double. Rows of whole
+// positions are kept: each is a pure function of its position, so what was asked before changes no
+// result.
 #pragma once
 
 #include <cstdint>

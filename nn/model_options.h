@@ -40,10 +40,12 @@ struct ModelOptions {
                 one_of({"relu", "gelu", "gelu_tanh"}));
     visit.field("dropout", dropout, "on embeddings, attention output and feed-forward output",
                 from_to_below(0, 1));
-    visit.field("attention_dropout", attention_dropout, "on attention weights", from_to_below(0, 1));
+    visit.field("attention_dropout", attention_dropout, "on attention weights",
+                from_to_below(0, 1));
     visit.field("causal", causal, "each token sees only itself and earlier ones");
     visit.field("log_n_scaling", log_n_scaling,
-                "multiply attention logits by ln n, n the number of visible tokens of the sequence (Chiang and Cholak 2022)");
+                "multiply attention logits by ln n, n the number of visible tokens of the sequence "
+                "(Chiang and Cholak 2022)");
     visit.field("attention_bias", attention_bias, "biases in the four attention projections");
     visit.field("ffn_bias", ffn_bias, "biases in the feed-forward layer");
     visit.field("head_bias", head_bias, "bias in the output layer");

@@ -1,9 +1,9 @@
 // ParameterStore: every parameter of a model, by path name, in four flat buffers.
 //
-// Modules declare parameters while they are constructed; place() then lays out parameters, gradients and
-// both Adam moments, each in one flat buffer, decayed parameters first. So optimizer step, gradient norm and
-// checkpoint are each one pass. Initial values are a pure function of (seed, parameter name): adding a
-// parameter leaves the others' values alone.
+// Modules declare parameters while they are constructed; place() then lays out parameters,
+// gradients and both Adam moments, each in one flat buffer, decayed parameters first. So optimizer
+// step, gradient norm and checkpoint are each one pass. Initial values are a pure function of
+// (seed, parameter name): adding a parameter leaves the others' values alone.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,8 @@ class ParameterStore {
 
   // A name declared twice is an Error. `decay`: weight decay applies (matrices of linear maps and
   // embeddings; never biases, norm gains, learned scalars or tables of relative biases).
-  Parameter declare(const std::string& name, const Shape& shape, Initializer initializer, bool decay);
+  Parameter declare(const std::string& name, const Shape& shape, Initializer initializer,
+                    bool decay);
   // Lays out and initialises. Nothing can be declared afterwards.
   void place(uint64_t seed);
   bool placed() const { return placed_; }
@@ -98,8 +99,8 @@ class ParameterStore {
   bool placed_ = false;
 };
 
-// Where a module declares: a store and the module's path. ModuleScope(store, "block.3").sub("attention")
-// .declare("weight", ...) declares "block.3.attention.weight".
+// Where a module declares: a store and the module's path. ModuleScope(store,
+// "block.3").sub("attention") .declare("weight", ...) declares "block.3.attention.weight".
 class ModuleScope {
  public:
   explicit ModuleScope(ParameterStore& store, std::string path = "")

@@ -29,9 +29,9 @@ struct DrawnPositions {
   bool contiguous = false;     // values are 0, 1, 2, ... (they are filled in all the same)
   bool fractional = false;     // values may be other than whole numbers (refused by tables)
   std::vector<double> values;  // (batches, length), increasing along a row, >= 0
-  // For encodings on relative distance. Empty: the distance of tokens i and j is values[j] - values[i].
-  // Else (batches, length): the r-th neighbour on either side is at distance distances[r],
-  // distances[0] = 0 ("distances" of Ruoss et al.).
+  // For encodings on relative distance. Empty: the distance of tokens i and j is values[j] -
+  // values[i]. Else (batches, length): the r-th neighbour on either side is at distance
+  // distances[r], distances[0] = 0 ("distances" of Ruoss et al.).
   std::vector<double> distances;
   int64_t limit = 0;  // every value and distance is below this
 };
@@ -43,11 +43,13 @@ class PositionSampler {
   // Error when length > capacity().
   virtual DrawnPositions draw(const PositionRequest& request) const = 0;
   virtual bool per_layer() const { return false; }  // a fresh draw in every layer
-  // Evaluation: rows that share a draw, aligned to multiples of it (0: all rows). The evaluator cuts
-  // its batches there, so that the evaluation batch size changes nothing.
+  // Evaluation: rows that share a draw, aligned to multiples of it (0: all rows). The evaluator
+  // cuts its batches there, so that the evaluation batch size changes nothing.
   virtual int64_t samples_per_draw() const { return 0; }
-  virtual int64_t capacity() const { return 0; }        // most tokens of a sequence; 0: no limit
-  virtual int64_t position_limit() const { return 0; }  // positions given are below; 0: it grows with the length
+  virtual int64_t capacity() const { return 0; }  // most tokens of a sequence; 0: no limit
+  virtual int64_t position_limit() const {
+    return 0;
+  }  // positions given are below; 0: it grows with the length
 };
 
 }  // namespace longshot

@@ -30,8 +30,8 @@ Distances::Distances(const SequenceContext& context, const DrawnPositions& drawn
       values_.resize(size_t(length_));
     }
     LONGSHOT_CHECK(drawn.distances.empty() || drawn.distances.size() == expected,
-                   "positions: {} distances given for {} rows of {} tokens",
-                   drawn.distances.size(), drawn.batches, length_);
+                   "positions: {} distances given for {} rows of {} tokens", drawn.distances.size(),
+                   drawn.batches, length_);
     reach_ = length_;
     columns_.resize(size_t(batches_ * width));
     for (int64_t sequence = 0; sequence < batches_; ++sequence) {
@@ -86,8 +86,8 @@ std::vector<Distances> distances_of_layers(const SequenceContext& context) {
 Tensor upload_pairs(Context& context, const Distances& distances, int64_t rows,
                     const std::vector<int32_t>& pairs) {
   const int64_t length = distances.length();
-  const Shape shape = distances.batches() == 1 ? Shape{rows, length}
-                                               : Shape{distances.batches(), rows, length};
+  const Shape shape =
+      distances.batches() == 1 ? Shape{rows, length} : Shape{distances.batches(), rows, length};
   return context.from_host(std::span<const int32_t>(pairs), shape, Lifetime::step, "pair index");
 }
 

@@ -1,13 +1,14 @@
-// Distances between tokens, for encodings that depend on distance alone. The signed distance of query i
-// and key j is p_j - p_i: negative for keys before the query.
+// Distances between tokens, for encodings that depend on distance alone. The signed distance of
+// query i and key j is p_j - p_i: negative for keys before the query.
 //
 // The pattern of all pairs decides how a bias can be handed to the attention:
 //   toeplitz  contiguous positions, or positions given as distances (Ruoss et al.): the distance
-//             depends on j - i, one row of 2T - 1 values tells all (one row a sequence when drawn so)
+//             depends on j - i, one row of 2T - 1 values tells all (one row a sequence when drawn
+//             so)
 //   integer   whole positions below a limit: a table over -(limit - 1) .. limit - 1 tells all
 //   general   neither: fractional positions, or a limit too large for a table
-// The pattern follows from the sampler and the shapes, never from drawn values, so that steps of one
-// shape consist of the same operations.
+// The pattern follows from the sampler and the shapes, never from drawn values, so that steps of
+// one shape consist of the same operations.
 #pragma once
 
 #include <algorithm>
@@ -56,9 +57,9 @@ class Distances {
   Context* context_;
   Pattern pattern_;
   int64_t batches_ = 1, length_ = 0, reach_ = 0;
-  std::vector<double> values_;   // (batches, length): positions
+  std::vector<double> values_;  // (batches, length): positions
   std::vector<double> columns_;
-  Tensor positions_;             // i32 (batches, length), pattern integer
+  Tensor positions_;  // i32 (batches, length), pattern integer
 };
 
 // One Distances for all layers, or one for each when positions are drawn per layer.
@@ -93,8 +94,8 @@ std::vector<Value> over_pairs(const Distances& distances, int64_t query_begin, i
   return result;
 }
 
-// An i32 for each pair, as gather and embedding take it: (rows, T), or (B, rows, T) with a row of positions
-// a sequence.
+// An i32 for each pair, as gather and embedding take it: (rows, T), or (B, rows, T) with a row of
+// positions a sequence.
 Tensor upload_pairs(Context& context, const Distances& distances, int64_t rows,
                     const std::vector<int32_t>& pairs);
 

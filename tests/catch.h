@@ -8,7 +8,9 @@ using Catch::Matchers::ContainsSubstring;
 #else
 #include <catch2/catch.hpp>
 namespace Catch::Matchers {
-inline auto ContainsSubstring(const std::string& text) { return Contains(text); }
+inline auto ContainsSubstring(const std::string& text) {
+  return Contains(text);
+}
 }  // namespace Catch::Matchers
 using Catch::Matchers::ContainsSubstring;
 #endif

@@ -14,7 +14,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* safetensors_type(DType type) { return type == DType::f64 ? "F64" : "F32"; }
+const char* safetensors_type(DType type) {
+  return type == DType::f64 ? "F64" : "F32";
+}
 
 std::vector<int64_t> extents(const Shape& shape) {
   std::vector<int64_t> result;
@@ -44,6 +46,24 @@ std::map<std::string, std::string> model_metadata(const Encoder& encoder) {
           {"train_length", std::to_string(interface.train_length)}};
 }
 
+// Options of the model that change what given parameters compute and not their shapes. (Dropout,
+// causal and log_n_scaling may differ: they are what one goes on training, or tests, under.)
+void check_model(const SafetensorsFile& file, const Encoder& encoder) {
+  const auto found = file.metadata().find("model");
+  if (found == file.metadata().end()) return;  // not ours: names and shapes decide
+  const ConfigTable saved = parse_toml(found->second, file.path() + " (metadata)");
+  ConfigTable wanted;
+  write_options(wanted, encoder.options());
+  for (const char* key :
+       {"heads", "norm", "norm_type", "epsilon", "activation", "embedding_scale"}) {
+    const ConfigValue *before = saved.find(key), *now = wanted.find(key);
+    if (before == nullptr || now == nullptr || *before == *now) continue;
+    throw UsageError(
+        fmt::format("{}: its parameters were trained with model.{} = {}, this model has {}",
+                    file.path(), key, before->to_toml(), now->to_toml()));
+  }
+}
+
 // A table read back from metadata must mean what the model at hand means, free options aside.
 void check_encoding(const SafetensorsFile& file, Encoder& encoder) {
   const auto found = file.metadata().find("encoding");
@@ -64,16 +84,17 @@ void check_encoding(const SafetensorsFile& file, Encoder& encoder) {
 void copy_into(const SafetensorsFile& file, const std::string& name, const Tensor& target,
                const Shape& shape) {
   const SafetensorsEntry* entry = file.find(name);
-  if (entry == nullptr) throw UsageError(fmt::format("{}: tensor \"{}\" is missing", file.path(), name));
+  if (entry == nullptr)
+    throw UsageError(fmt::format("{}: tensor \"{}\" is missing", file.path(), name));
   if (entry->shape != extents(shape)) {
     std::string got;
     for (int64_t extent : entry->shape) got += (got.empty() ? "" : ", ") + std::to_string(extent);
-    throw UsageError(fmt::format("{}: tensor \"{}\" has shape ({}), this model needs {}", file.path(),
-                                 name, got, shape.to_string()));
+    throw UsageError(fmt::format("{}: tensor \"{}\" has shape ({}), this model needs {}",
+                                 file.path(), name, got, shape.to_string()));
   }
   if (entry->dtype != safetensors_type(target.dtype())) {
-    throw UsageError(fmt::format("{}: tensor \"{}\" holds {}, this model needs {}", file.path(), name,
-                                 entry->dtype, safetensors_type(target.dtype())));
+    throw UsageError(fmt::format("{}: tensor \"{}\" holds {}, this model needs {}", file.path(),
+                                 name, entry->dtype, safetensors_type(target.dtype())));
   }
   const auto bytes = file.bytes(*entry);
   if (!bytes.empty())
@@ -87,19 +108,21 @@ void save_parameters(const std::string& path, const Encoder& encoder) {
   std::vector<SafetensorsTensor> tensors;
   for (const Parameter::Entry& entry : encoder.parameters().entries()) {
     storage.push_back(bytes_of(entry.tensor));
-    tensors.push_back({entry.name, safetensors_type(entry.tensor.dtype()), extents(entry.shape),
-                       storage.back()});
+    tensors.push_back(
+        {entry.name, safetensors_type(entry.tensor.dtype()), extents(entry.shape), storage.back()});
   }
   write_safetensors(path, std::move(tensors), model_metadata(encoder));
 }
 
 void load_parameters(const std::string& path, Encoder& encoder) {
   const SafetensorsFile file = SafetensorsFile::open(path);
+  check_model(file, encoder);
   check_encoding(file, encoder);
   // Everything is checked before the first byte is copied, so a refused file changes nothing.
   for (const SafetensorsEntry& entry : file.entries()) {
     if (encoder.parameters().find(entry.name) == nullptr)
-      throw UsageError(fmt::format("{}: tensor \"{}\" does not belong to this model", path, entry.name));
+      throw UsageError(
+          fmt::format("{}: tensor \"{}\" does not belong to this model", path, entry.name));
   }
   for (int pass = 0; pass < 2; ++pass) {
     for (const Parameter::Entry& entry : encoder.parameters().entries()) {
@@ -118,7 +141,8 @@ CheckpointModel read_checkpoint_model(const std::string& path) {
   const auto text = [&](const char* key) -> const std::string& {
     const auto found = file.metadata().find(key);
     if (found == file.metadata().end())
-      throw UsageError(fmt::format("{}: the metadata say nothing of \"{}\"; not a checkpoint of ours", path, key));
+      throw UsageError(fmt::format(
+          "{}: the metadata say nothing of \"{}\"; not a checkpoint of ours", path, key));
     return found->second;
   };
   const auto number = [&](const char* key) {
@@ -140,14 +164,16 @@ CheckpointModel read_checkpoint_model(const std::string& path) {
   return result;
 }
 
-void save_training_state(const std::string& path, const Encoder& encoder, const Optimizer& optimizer,
-                         const TrainingProgress& progress, const std::string& identity) {
+void save_training_state(const std::string& path, const Encoder& encoder,
+                         const Optimizer& optimizer, const TrainingProgress& progress,
+                         const std::string& identity) {
   const ParameterStore& store = encoder.parameters();
   std::vector<std::vector<std::byte>> storage;
   std::vector<SafetensorsTensor> tensors;
   const auto add = [&](const char* name, const Tensor& tensor) {
     storage.push_back(bytes_of(tensor));
-    tensors.push_back({name, safetensors_type(tensor.dtype()), {tensor.elements()}, storage.back()});
+    tensors.push_back(
+        {name, safetensors_type(tensor.dtype()), {tensor.elements()}, storage.back()});
   };
   storage.reserve(4);
   add("parameters", store.parameters());
@@ -165,6 +191,7 @@ void save_training_state(const std::string& path, const Encoder& encoder, const 
                       {"pending_losses", progress.pending_losses},
                       {"pending_tokens", progress.pending_tokens},
                       {"tokens", progress.tokens},
+                      {"last_loss", progress.last_loss},
                       {"seconds", progress.seconds},
                       {"evaluation_due", progress.evaluation_due},
                       {"stopped_early", progress.stopped_early},
@@ -172,12 +199,13 @@ void save_training_state(const std::string& path, const Encoder& encoder, const 
                       {"diverged", progress.diverged},
                       {"adam_step", update.adam_step},
                       {"skipped_steps", update.skipped_steps}};
-  write_safetensors(path, std::move(tensors),
-                    {{"format", "longshot training state 1"}, {"identity", identity}, {"state", state.dump()}});
+  write_safetensors(
+      path, std::move(tensors),
+      {{"format", "longshot training state 1"}, {"identity", identity}, {"state", state.dump()}});
 }
 
-TrainingProgress load_training_state(const std::string& path, Encoder& encoder, Optimizer& optimizer,
-                                     const std::string& identity) {
+TrainingProgress load_training_state(const std::string& path, Encoder& encoder,
+                                     Optimizer& optimizer, const std::string& identity) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   const auto& metadata = file.metadata();
   const auto found = metadata.find("identity");
@@ -200,6 +228,7 @@ TrainingProgress load_training_state(const std::string& path, Encoder& encoder, 
     progress.pending_losses = state.at("pending_losses").get<std::vector<double>>();
     progress.pending_tokens = state.at("pending_tokens");
     progress.tokens = state.at("tokens");
+    if (!state.at("last_loss").is_null()) progress.last_loss = state.at("last_loss");
     progress.seconds = state.at("seconds");
     progress.evaluation_due = state.at("evaluation_due");
     progress.stopped_early = state.at("stopped_early");
@@ -210,6 +239,10 @@ TrainingProgress load_training_state(const std::string& path, Encoder& encoder, 
   } catch (const Json::exception& error) {
     throw UsageError(fmt::format("{}: its training state cannot be read ({})", path, error.what()));
   }
+  if (progress.step < 0 || progress.metrics_bytes < 0 || progress.timing_bytes < 0)
+    throw UsageError(fmt::format("{}: its training state makes no sense (step {}, {} and {} bytes)",
+                                 path, progress.step, progress.metrics_bytes,
+                                 progress.timing_bytes));
   const ParameterStore& store = encoder.parameters();
   const Shape flat{store.elements()};
   copy_into(file, "parameters", store.parameters(), flat);

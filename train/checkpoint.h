@@ -1,12 +1,17 @@
 // Checkpoints. Two files in a run's folder:
-//   checkpoint.safetensors       the parameters under their path names, with metadata that says how the model is
+//   checkpoint.safetensors       the parameters under their path names, with metadata that says how
+//   the model is
 //                                built: what eval, predict and init_from read
-//   training_state.safetensors   everything a resumed run needs, the parameters included: one file, so that a
-//                                kill between two writes cannot leave halves of different steps
+//   training_state.safetensors   everything a resumed run needs, the parameters included: one file,
+//   so that a
+//                                kill between two writes cannot leave halves of different steps;
+//                                written last, so that a state that says "finished" stands beside
+//                                the final parameters
 // Both are written aside and renamed.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,26 +22,27 @@ namespace longshot {
 
 // What training remembers beside parameters and moments.
 struct TrainingProgress {
-  int64_t step = 0;                    // optimizer steps done
-  double best_loss = 0;                // of the in-range validation loss
-  int64_t best_step = -1;              // -1: no evaluation yet
+  int64_t step = 0;        // optimizer steps done
+  double best_loss = 0;    // of the in-range validation loss
+  int64_t best_step = -1;  // -1: no evaluation yet
   int64_t evaluations_since_best = 0;
-  int64_t metrics_bytes = 0;           // length of metrics.jsonl at this point
+  int64_t metrics_bytes = 0;  // length of metrics.jsonl at this point
   int64_t timing_bytes = 0;
   std::vector<double> pending_losses;  // of steps since the last log line
   int64_t pending_tokens = 0;
-  int64_t tokens = 0;                  // seen so far
-  double seconds = 0;                  // spent training, over all sessions
-  bool evaluation_due = false;         // the evaluation of this step was put off by a stop request
+  int64_t tokens = 0;                                           // seen so far
+  double last_loss = std::numeric_limits<double>::quiet_NaN();  // of the last step that was read
+  double seconds = 0;                                           // spent training, over all sessions
+  bool evaluation_due = false;  // the evaluation of this step was put off by a stop request
   bool stopped_early = false;
-  bool finished = false;               // training is over; only the final evaluation may be missing
+  bool finished = false;  // training is over; only the final evaluation may be missing
   bool diverged = false;
 };
 
 void save_parameters(const std::string& path, const Encoder& encoder);
-// Reads names and shapes into the store; every tensor must be there with the right shape and none may be left over.
-// A file written by save_parameters for another encoding, or the same encoding with options that change what the
-// parameters mean, is refused. UsageError naming file and tensor.
+// Reads names and shapes into the store; every tensor must be there with the right shape and none
+// may be left over. A file written by save_parameters for another encoding, or the same encoding
+// with options that change what the parameters mean, is refused. UsageError naming file and tensor.
 void load_parameters(const std::string& path, Encoder& encoder);
 // How the model in a checkpoint was built, from its metadata.
 struct CheckpointModel {
@@ -45,11 +51,13 @@ struct CheckpointModel {
 };
 CheckpointModel read_checkpoint_model(const std::string& path);
 
-// `identity` names the run (a hash of all that changes its trained bits): a state of another run is refused.
-void save_training_state(const std::string& path, const Encoder& encoder, const Optimizer& optimizer,
-                         const TrainingProgress& progress, const std::string& identity);
-TrainingProgress load_training_state(const std::string& path, Encoder& encoder, Optimizer& optimizer,
-                                     const std::string& identity);
+// `identity` names the run (a hash of all that changes its trained bits): a state of another run is
+// refused.
+void save_training_state(const std::string& path, const Encoder& encoder,
+                         const Optimizer& optimizer, const TrainingProgress& progress,
+                         const std::string& identity);
+TrainingProgress load_training_state(const std::string& path, Encoder& encoder,
+                                     Optimizer& optimizer, const std::string& identity);
 
 // SHA-256 of all parameters' bytes in the order of their names: equal runs have equal sums.
 std::string parameters_sha256(const Encoder& encoder);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "core/log.h"
 #include "core/ops.h"
 #include "train/signals.h"
 
@@ -10,7 +12,8 @@ namespace longshot {
 
 // Running sums, added sample by sample in the order of their index.
 struct Evaluator::Sums {
-  int64_t samples = 0, targets = 0, scored = 0, correct = 0, sequences = 0;
+  int64_t samples = 0, targets = 0, scored = 0, correct = 0;
+  int64_t sequences = 0, whole = 0;  // samples with scored predictions, and with all of them right
   double loss = 0;
   // Sums over groups of samples that share a draw, for the standard errors.
   struct Group {
@@ -44,20 +47,25 @@ double standard_error(size_t count, const Value& value) {
 
 Score Evaluator::Sums::score() const {
   Score result;
+  std::vector<Group> groups;  // those with something to score
+  for (const Group& group : this->groups)
+    if (group.samples > 0) groups.push_back(group);
   result.samples = samples;
   result.targets = targets;
-  if (targets > 0) result.loss = loss / double(targets);
-  if (scored > 0) result.accuracy = double(correct) / double(scored);
-  if (samples > 0) result.sequence_accuracy = double(sequences) / double(samples);
+  // A mean over nothing is no number: it must not look like a loss of 0.
+  const auto share = [](double sum, int64_t count) {
+    return count > 0 ? sum / double(count) : std::numeric_limits<double>::quiet_NaN();
+  };
+  result.loss = share(loss, targets);
+  result.accuracy = share(double(correct), scored);
+  result.sequence_accuracy = share(double(whole), sequences);
   result.accuracy_error = standard_error(
       groups.size(), [&](size_t i) { return groups[i].accuracy / double(groups[i].samples); });
   result.sequence_accuracy_error = standard_error(
       groups.size(), [&](size_t i) { return groups[i].sequence / double(groups[i].samples); });
   for (const Position& position : positions) {
-    result.position_accuracy.push_back(
-        position.scored > 0 ? double(position.correct) / double(position.scored) : 0.0);
-    result.position_loss.push_back(
-        position.targets > 0 ? position.loss / double(position.targets) : 0.0);
+    result.position_accuracy.push_back(share(double(position.correct), position.scored));
+    result.position_loss.push_back(share(position.loss, position.targets));
   }
   return result;
 }
@@ -73,7 +81,19 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
   const int64_t per_sequence =
       std::max<int64_t>(1, encoder_.evaluation_bytes_per_sequence(task_.model_length(length)));
   const int64_t limit = options_.memory_mb * 1024 * 1024;
+  if (per_sequence > limit && samples > 0 && length > largest_told_) {
+    largest_told_ = length;
+    log::warn(
+        "length {}: one sequence may take {} MB, more than evaluate.memory_mb = {}; they are "
+        "evaluated one at a time",
+        length, (per_sequence + (1 << 20) - 1) >> 20, options_.memory_mb);
+  }
   const int64_t rows_at_once = std::clamp<int64_t>(limit / per_sequence, 1, options_.batch);
+  // Taken as one slab before the first batch: slabs that grow with the need leave holes. Estimates
+  // are twice the measured peaks.
+  Heap& heap = context.step_heap();
+  if (heap.used() == 0 && samples > 0)
+    heap.reserve(size_t(std::min(limit, std::min(rows_at_once, samples) * per_sequence / 2)));
   const int64_t per_draw = encoder_.positions().samples_per_draw();
   for (int64_t first = 0; first < samples && !stop_requested();) {
     int64_t rows = std::min(rows_at_once, samples - first);
@@ -96,8 +116,8 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
     input.seed = seed_;
     input.first_sample = first;
     const PreparedInput prepared = encoder_.prepare(input);
-    const Tensor targets = context.from_host(std::span<const int32_t>(batch_.targets),
-                                             {batch_.rows * batch_.outputs});
+    const Tensor targets =
+        context.from_host(std::span<const int32_t>(batch_.targets), {batch_.rows * batch_.outputs});
     Tensor logits = encoder_.forward(prepared);
     logits = logits.reshape({batch_.rows * batch_.outputs, logits.size(-1)});
     const std::vector<int32_t> predicted = ops::argmax(logits).to_host<int32_t>();
@@ -114,7 +134,8 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
         if (batch_.scored[index]) ++scored, correct += right;
         if (options_.by_position) {
           // Counted from the sample's own first prediction, so that padding does not shift it.
-          if (sums.positions.size() <= size_t(prediction)) sums.positions.resize(size_t(prediction) + 1);
+          if (sums.positions.size() <= size_t(prediction))
+            sums.positions.resize(size_t(prediction) + 1);
           Sums::Position& position = sums.positions[size_t(prediction)];
           position.loss += losses[index];
           ++position.targets;
@@ -124,12 +145,14 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
       }
       sums.scored += scored;
       sums.correct += correct;
-      const bool whole = correct == scored;
-      sums.sequences += whole;
       ++sums.samples;
-      const bool new_group = per_draw == 0 || (first + row) % per_draw == 0 || sums.groups.empty();
-      if (new_group) sums.groups.emplace_back();
-      sums.groups.back().accuracy += scored > 0 ? double(correct) / double(scored) : 0.0;
+      const bool new_group = per_draw == 0 || (first + row) % per_draw == 0;
+      if (new_group || sums.groups.empty()) sums.groups.emplace_back();
+      if (scored == 0) continue;
+      const bool whole = correct == scored;
+      ++sums.sequences;
+      sums.whole += whole;
+      sums.groups.back().accuracy += double(correct) / double(scored);
       sums.groups.back().sequence += whole;
       ++sums.groups.back().samples;
     }
@@ -140,6 +163,14 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
 int64_t Evaluator::stride_of(int64_t length, bool sliding) const {
   if (!sliding) return 0;
   return options_.stride > 0 ? std::min(options_.stride, length) : std::max<int64_t>(1, length / 2);
+}
+
+int64_t Evaluator::available(Split split, int64_t min_length, int64_t max_length) const {
+  int64_t samples = 0;
+  for (const LengthShare& share :
+       task_.in_range(split, min_length, max_length, options_.in_range_samples))
+    samples += std::min(share.samples, task_.count(split, share.length));
+  return samples;
 }
 
 Score Evaluator::in_range(Split split, int64_t min_length, int64_t max_length, bool sliding) {

@@ -1,11 +1,10 @@
 #include "train/json_lines.h"
 
-#include <fmt/core.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <fmt/core.h>
+#include <unistd.h>
 
 #include "core/error.h"
 
@@ -19,8 +18,9 @@ JsonLines::JsonLines(const std::string& path, int64_t keep_bytes) : path_(path) 
   if (size < keep_bytes) {
     std::fclose(file_);
     file_ = nullptr;
-    throw Error(fmt::format("{}: holds {} bytes, the checkpoint knows of {}: the run folder is damaged",
-                            path, size, keep_bytes));
+    throw Error(
+        fmt::format("{}: holds {} bytes, the checkpoint knows of {}: the run folder is damaged",
+                    path, size, keep_bytes));
   }
   if (ftruncate(fileno(file_), keep_bytes) != 0)
     throw Error(fmt::format("cannot cut {} back: {}", path, std::strerror(errno)));
@@ -36,6 +36,11 @@ void JsonLines::write(std::string_view object) {
                       std::fputc('\n', file_) == EOF || std::fflush(file_) != 0;
   if (failed) throw Error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
   bytes_ += int64_t(object.size()) + 1;
+}
+
+void JsonLines::sync() {
+  if (fdatasync(fileno(file_)) != 0)
+    throw Error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
 }
 
 std::string json_number(double value) {
@@ -63,7 +68,9 @@ void JsonObject::begin(const char* key) {
   text_ += "\": ";
 }
 
-JsonObject& JsonObject::add(const char* key, double value) { return add_raw(key, json_number(value)); }
+JsonObject& JsonObject::add(const char* key, double value) {
+  return add_raw(key, json_number(value));
+}
 JsonObject& JsonObject::add(const char* key, int64_t value) {
   return add_raw(key, fmt::format("{}", value));
 }

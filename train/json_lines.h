@@ -1,5 +1,6 @@
-// JsonLines: a file of JSON objects, one a line, that only grows and can be cut back to a known length
-// (metrics.jsonl, timing.jsonl). Numbers keep all their digits; a value that is not finite becomes null.
+// JsonLines: a file of JSON objects, one a line, that only grows and can be cut back to a known
+// length (metrics.jsonl, timing.jsonl). Numbers keep all their digits; a value that is not finite
+// becomes null.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ class JsonLines {
   JsonLines& operator=(const JsonLines&) = delete;
 
   void write(std::string_view object);  // one line; flushed to the system
+  void sync();                          // to the disk, before a checkpoint counts on these lines
   int64_t bytes() const { return bytes_; }
 
  private:
@@ -43,7 +45,7 @@ class JsonObject {
   std::string text_;
 };
 
-std::string json_number(double value);          // shortest text that reads back equal, or null
+std::string json_number(double value);           // shortest text that reads back equal, or null
 std::string json_string(std::string_view text);  // with quotes, escaped
 
 }  // namespace longshot

@@ -17,13 +17,13 @@ class Optimizer {
  public:
   Optimizer(ParameterStore& store, const TrainOptions& options);
 
-  // Uses context.step_state()'s learning rate and target count. A norm that is not finite or no counted
-  // target skips the update and does not advance Adam's step.
+  // Uses context.step_state()'s learning rate and target count. A norm that is not finite or no
+  // counted target skips the update and does not advance Adam's step.
   void update();
 
   UpdateState state() const;  // waits for the device
   void set_state(const UpdateState& state);
-  void save_best();     // keeps a copy of the parameters; restore_best() puts it back
+  void save_best();  // keeps a copy of the parameters; restore_best() puts it back
   void restore_best();
   const Tensor& best() const { return best_; }  // undefined until save_best()
 

@@ -1,10 +1,13 @@
 #include "train/progress.h"
 
-#include <fmt/core.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <fmt/core.h>
+#include <string_view>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "core/log.h"
 
@@ -12,6 +15,19 @@ namespace longshot {
 namespace {
 constexpr double kTerminalSeconds = 0.2;
 constexpr double kLogSeconds = 10;
+
+// A terminal that can rewrite a line.
+bool on_terminal() {
+  const char* kind = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+// A line as wide as the terminal, or wider, could not be rewritten: it would have wrapped.
+size_t terminal_width() {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size_t(size.ws_col) - 1 : 79;
+}
 }  // namespace
 
 std::string format_duration(double seconds) {
@@ -27,11 +43,13 @@ Progress::Progress(int64_t first_step, int64_t steps, std::string label)
     : first_step_(first_step),
       steps_(steps),
       label_(std::move(label)),
-      terminal_(isatty(STDERR_FILENO) != 0),
+      terminal_(on_terminal()),
       start_(Clock::now()),
       last_print_(start_) {}
 
-Progress::~Progress() { clear(); }
+Progress::~Progress() {
+  clear();
+}
 
 void Progress::clear() {
   if (!line_open_) return;
@@ -40,22 +58,26 @@ void Progress::clear() {
   line_open_ = false;
 }
 
+bool Progress::due() const {
+  const std::chrono::duration<double> since = Clock::now() - last_print_;
+  return since.count() >= (terminal_ ? kTerminalSeconds : kLogSeconds);
+}
+
 void Progress::update(int64_t step, double loss) {
+  if (!due()) return;
   const Clock::time_point now = Clock::now();
-  const std::chrono::duration<double> since = now - last_print_;
-  if (since.count() < (terminal_ ? kTerminalSeconds : kLogSeconds)) return;
   last_print_ = now;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double rate = elapsed > 0 ? double(step - first_step_) / elapsed : 0;
   const double left = rate > 0 ? double(steps_ - step) / rate : INFINITY;
-  const std::string text = fmt::format("{}{}step {}/{}{}  {:.4g} steps/s  {} left", label_,
-                                       label_.empty() ? "" : ": ", step, steps_,
-                                       std::isnan(loss) ? "" : fmt::format("  loss {:.4g}", loss), rate,
-                                       format_duration(left));
+  std::string text = fmt::format(
+      "{}{}step {}/{}{}  {:.4g} steps/s  {} left", label_, label_.empty() ? "" : ": ", step, steps_,
+      std::isnan(loss) ? "" : fmt::format("  loss {:.4g}", loss), rate, format_duration(left));
   if (!terminal_) {
     log::info(std::string_view(text));
     return;
   }
+  text.resize(std::min(text.size(), terminal_width()));
   // Erase to the end of the line: a shorter text must not leave the tail of a longer one.
   fmt::print(stderr, "\r{}\x1b[K", text);
   std::fflush(stderr);

@@ -1,5 +1,5 @@
-// Progress on standard error: on a terminal one line that is rewritten, with step, loss, rate and time left;
-// elsewhere a log line every few seconds, so that log files are not flooded.
+// Progress on standard error: on a terminal one line that is rewritten, with step, loss, rate and
+// time left; elsewhere a log line every few seconds, so that log files are not flooded.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void update(int64_t step, double loss);  // cheap; prints when it is time; NaN: not known yet
+  bool due() const;                        // whether it is time to print
+  void update(int64_t step, double loss);  // prints when it is time; NaN: not known yet
   void clear();                            // removes the terminal line before other output
 
  private:

@@ -18,13 +18,18 @@ static_assert(std::endian::native == std::endian::little,
 using Json = nlohmann::json;
 
 constexpr uint64_t kLargestHeader = 100'000'000;
+// More than any real header needs. A list takes 16 bytes an element in memory and as little as two
+// in the file, so without a limit a small file could ask for much.
+constexpr int64_t kLargestList = 64;
+constexpr size_t kDeepestNesting = 3;  // header, tensor, shape
 
 // In ascending rank: the order the reference implementation sorts by.
 constexpr std::pair<const char*, int> kTypes[] = {
-    {"BOOL", 8},    {"F4", 4},    {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},
-    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
-    {"I16", 16},    {"U16", 16},  {"F16", 16},    {"BF16", 16},   {"I32", 32}, {"U32", 32},
-    {"F32", 32},    {"C64", 64},  {"F64", 64},    {"I64", 64},    {"U64", 64}};
+    {"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
+    {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+    {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},    {"BF16", 16},
+    {"I32", 32},        {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},
+    {"I64", 64},        {"U64", 64}};
 
 int rank_of(std::string_view dtype) {
   for (size_t i = 0; i < std::size(kTypes); ++i)
@@ -68,25 +73,37 @@ void SafetensorsFile::check() {
   if (content_.size() < 8) fail(fmt::format("{} bytes is too short for a header", content_.size()));
   uint64_t header_size;
   std::memcpy(&header_size, content_.data(), 8);
-  if (header_size > kLargestHeader) fail(fmt::format("a header of {} bytes is too large", header_size));
+  if (header_size > kLargestHeader)
+    fail(fmt::format("a header of {} bytes is too large", header_size));
   if (header_size > content_.size() - 8)
-    fail(fmt::format("the header claims {} bytes, the file holds {}", header_size, content_.size() - 8));
+    fail(fmt::format("the header claims {} bytes, the file holds {}", header_size,
+                     content_.size() - 8));
   data_begin_ = 8 + header_size;
 
   Json header;
   std::vector<std::set<std::string>> keys;  // of the objects open at the moment
   std::string duplicate;
+  std::vector<int64_t> open;  // what is open: elements so far of a list, -1 for an object
   try {
-    header = Json::parse(content_.data() + 8, content_.data() + data_begin_,
-                         [&](int, Json::parse_event_t event, Json& parsed) {
-                           if (event == Json::parse_event_t::object_start) keys.emplace_back();
-                           if (event == Json::parse_event_t::object_end) keys.pop_back();
-                           if (event == Json::parse_event_t::key &&
-                               !keys.back().insert(parsed.get<std::string>()).second) {
-                             duplicate = parsed.get<std::string>();
-                           }
-                           return true;
-                         });
+    header = Json::parse(
+        content_.data() + 8, content_.data() + data_begin_,
+        [&](int, Json::parse_event_t event, Json& parsed) {
+          using Event = Json::parse_event_t;
+          const bool opens = event == Event::object_start || event == Event::array_start;
+          const bool closes = event == Event::object_end || event == Event::array_end;
+          const bool element =
+              (opens || event == Event::value) && !open.empty() && open.back() >= 0;
+          if (closes) open.pop_back();
+          if (element && ++open.back() > kLargestList) fail("a list in the header is too long");
+          if (opens) open.push_back(event == Event::array_start ? 0 : -1);
+          if (open.size() > kDeepestNesting) fail("the header is nested too deeply");
+          if (event == Event::object_start) keys.emplace_back();
+          if (event == Event::object_end) keys.pop_back();
+          if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) {
+            duplicate = parsed.get<std::string>();
+          }
+          return true;
+        });
   } catch (const Json::exception& error) {
     fail(fmt::format("the header is not JSON ({})", error.what()));
   }
@@ -141,13 +158,16 @@ void SafetensorsFile::check() {
     entries_.push_back(std::move(entry));
   }
   std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end != b.end ? a.end < b.end : a.name < b.name;
+    return a.begin != b.begin ? a.begin < b.begin
+           : a.end != b.end   ? a.end < b.end
+                              : a.name < b.name;
   });
   uint64_t next = 0;
   for (const SafetensorsEntry& entry : entries_) {
     if (entry.begin != next) {
-      fail(fmt::format("tensor \"{}\" begins at byte {} of the data, {} was expected ({})", entry.name,
-                       entry.begin, next, entry.begin < next ? "an overlap" : "a hole"));
+      fail(fmt::format("tensor \"{}\" begins at byte {} of the data, {} was expected ({})",
+                       entry.name, entry.begin, next,
+                       entry.begin < next ? "an overlap" : "a hole"));
     }
     next = entry.end;
   }
@@ -164,7 +184,8 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
 }
 
 std::span<const std::byte> SafetensorsFile::bytes(const SafetensorsEntry& entry) const {
-  return std::as_bytes(std::span(content_)).subspan(data_begin_ + entry.begin, entry.end - entry.begin);
+  return std::as_bytes(std::span(content_))
+      .subspan(data_begin_ + entry.begin, entry.end - entry.begin);
 }
 
 void write_safetensors(const std::string& path, std::vector<SafetensorsTensor> tensors,
@@ -177,7 +198,8 @@ void write_safetensors(const std::string& path, std::vector<SafetensorsTensor> t
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t offset = 0;
   for (const SafetensorsTensor& tensor : tensors) {
-    LONGSHOT_CHECK(!header.contains(tensor.name), "{}: tensor \"{}\" written twice", path, tensor.name);
+    LONGSHOT_CHECK(!header.contains(tensor.name), "{}: tensor \"{}\" written twice", path,
+                   tensor.name);
     header[tensor.name] = {{"dtype", tensor.dtype},
                            {"shape", tensor.shape},
                            {"data_offsets", {offset, offset + tensor.bytes.size()}}};
@@ -191,7 +213,8 @@ void write_safetensors(const std::string& path, std::vector<SafetensorsTensor> t
   AtomicFile file(path);
   file.write(&size, sizeof size);
   file.write(text);
-  for (const SafetensorsTensor& tensor : tensors) file.write(tensor.bytes.data(), tensor.bytes.size());
+  for (const SafetensorsTensor& tensor : tensors)
+    file.write(tensor.bytes.data(), tensor.bytes.size());
   file.commit();
 }
 

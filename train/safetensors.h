@@ -1,10 +1,12 @@
 // safetensors files: named arrays behind a JSON header, the format every framework reads.
 //
 //   8 bytes little-endian N | N bytes of JSON | data
-//   {"__metadata__": {text: text}, "name": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}}
+//   {"__metadata__": {text: text}, "name": {"dtype": "F32", "shape": [..], "data_offsets": [begin,
+//   end]}}
 //
-// The reader believes nothing: sizes, offsets (no holes, no overlaps), shapes and types are checked before use,
-// and nothing larger than the file is ever allocated. Format: github.com/huggingface/safetensors.
+// The reader believes nothing: sizes, offsets (no holes, no overlaps), shapes and types are checked
+// before use, and nothing larger than the file is ever allocated. Format:
+// github.com/huggingface/safetensors.
 #pragma once
 
 #include <cstddef>

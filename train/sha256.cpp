@@ -1,8 +1,7 @@
 #include "train/sha256.h"
 
-#include <fmt/core.h>
-
 #include <bit>
+#include <fmt/core.h>
 
 namespace longshot {
 namespace {

@@ -1,6 +1,8 @@
 #include "train/signals.h"
 
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 #include <unistd.h>
 
 namespace longshot {
@@ -8,11 +10,26 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
 volatile std::sig_atomic_t received = 0;
+volatile int64_t received_at = 0;  // milliseconds; written before `received`
+// One request can arrive twice: `timeout` signals the process and then its group, batch systems
+// every process of a job while the sweep tells its cells too. So close together they count once.
+constexpr int64_t kOneRequest = 50;
 struct sigaction before[3];
 
+int64_t milliseconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // safe within a signal handler
+  return int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
+}
+
 extern "C" void longshot_on_signal(int signal) {
-  if (received != 0) _exit(128 + signal);
-  received = signal;
+  const int64_t now = milliseconds_now();
+  if (received == 0) {
+    received_at = now;
+    received = signal;
+  } else if (now - received_at >= kOneRequest) {
+    _exit(128 + signal);
+  }
 }
 
 }  // namespace
@@ -21,6 +38,7 @@ SignalScope::SignalScope() {
   received = 0;
   struct sigaction action = {};
   action.sa_handler = longshot_on_signal;
+  action.sa_flags = SA_RESTART;  // a write under way goes on
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < 3; ++i) sigaction(kSignals[i], &action, &before[i]);
 }
@@ -29,9 +47,17 @@ SignalScope::~SignalScope() {
   for (int i = 0; i < 3; ++i) sigaction(kSignals[i], &before[i], nullptr);
 }
 
-bool stop_requested() { return received != 0; }
-int stop_signal() { return received; }
-void request_stop() { received = SIGTERM; }
-void clear_stop_request() { received = 0; }
+bool stop_requested() {
+  return received != 0;
+}
+int stop_signal() {
+  return received;
+}
+void request_stop() {
+  received = SIGTERM;
+}
+void clear_stop_request() {
+  received = 0;
+}
 
 }  // namespace longshot

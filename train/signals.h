@@ -1,5 +1,5 @@
-// Stopping from outside: SIGINT, SIGTERM and SIGUSR1 ask a run to save and stop (exit code 75); a second
-// signal stops at once (exit code 128 + signal).
+// Stopping from outside: SIGINT, SIGTERM and SIGUSR1 ask a run to save and stop (exit code 75); a
+// second signal, 50 ms later or more, stops at once (exit code 128 + signal).
 #pragma once
 
 namespace longshot {
@@ -13,8 +13,8 @@ class SignalScope {
 };
 
 bool stop_requested();
-int stop_signal();     // the first signal that came, 0 when none
-void request_stop();   // as if a signal had come (tests, and a parent passing it on)
+int stop_signal();    // the first signal that came, 0 when none
+void request_stop();  // as if a signal had come (tests, and a parent passing it on)
 void clear_stop_request();
 
 }  // namespace longshot

@@ -43,8 +43,10 @@ struct TrainOptions {
                 one_of({"constant", "cosine", "linear", "inverse_sqrt"}));
     visit.field("final_lr_fraction", final_lr_fraction,
                 "the rate at the last step over the peak, for cosine and linear", between(0, 1));
-    visit.field("optimizer", optimizer, "adamw decays weights apart from the gradient, adam adds "
-                "the decay to it", one_of({"adamw", "adam"}));
+    visit.field("optimizer", optimizer,
+                "adamw decays weights apart from the gradient, adam adds "
+                "the decay to it",
+                one_of({"adamw", "adam"}));
     visit.field("beta1", beta1, "decay of the gradient's mean", from_to_below(0, 1));
     visit.field("beta2", beta2, "decay of the gradient's square", from_to_below(0, 1));
     visit.field("epsilon", epsilon, "added to the root of the second moment", above(0));
@@ -54,12 +56,18 @@ struct TrainOptions {
     visit.field("label_smoothing", label_smoothing, "share of the target spread over all classes",
                 from_to_below(0, 1));
     visit.table("lengths", lengths, "training lengths");
-    visit.field("evaluate_every", evaluate_every, "steps between evaluations during training; 0: "
-                "only at the end", at_least(0));
-    visit.field("checkpoint_every", checkpoint_every, "steps between checkpoints; 0: only at the "
-                "end", at_least(0));
-    visit.field("patience", patience, "evaluations without improvement before an early stop; 0: "
-                "never", at_least(0));
+    visit.field("evaluate_every", evaluate_every,
+                "steps between evaluations during training; 0: "
+                "only at the end",
+                at_least(0));
+    visit.field("checkpoint_every", checkpoint_every,
+                "steps between checkpoints; 0: only at the "
+                "end",
+                at_least(0));
+    visit.field("patience", patience,
+                "evaluations without improvement before an early stop; 0: "
+                "never",
+                at_least(0));
     visit.field("min_delta", min_delta, "what counts as an improvement of the loss", at_least(0));
     visit.field("keep", keep, "which parameters remain at the end", one_of({"last", "best"}));
     visit.field("init_from", init_from, "safetensors file to start from", file_path());

@@ -37,6 +37,16 @@ std::string score_json(const Score& score) {
       .text();
 }
 
+// The length whose batches are the largest of those that training will draw.
+int64_t longest_length(const Task& task, const LengthOptions& lengths) {
+  int64_t longest = 0;
+  for (const int64_t length : task.lengths(Split::train)) {
+    if (length < lengths.low() || length > lengths.high()) continue;
+    if (longest == 0 || task.model_length(length) >= task.model_length(longest)) longest = length;
+  }
+  return longest > 0 ? longest : lengths.high();
+}
+
 }  // namespace
 
 // ---- one step ----------------------------------------------------------------------------------
@@ -173,7 +183,7 @@ void Trainer::read_losses(int64_t step) {
     double loss = 0;
     for (int64_t m = 0; m < micro; ++m) loss += values[size_t(i * micro + m)];
     progress_.pending_losses.push_back(loss);
-    last_loss_ = loss;
+    progress_.last_loss = loss;
     if (!std::isfinite(loss) && !diverged_) {
       diverged_ = true;
       log::error("step {}: the loss is {}; the run has diverged", step - losses_written_ + i + 1,
@@ -181,6 +191,17 @@ void Trainer::read_losses(int64_t step) {
     }
   }
   losses_written_ = 0;
+}
+
+// For display only: looks at the ring without taking anything out, so that when a line is shown
+// does not decide when a divergence is noticed.
+double Trainer::latest_loss() const {
+  if (losses_written_ == 0) return progress_.last_loss;
+  const std::vector<double> values = losses_.to_doubles();
+  double loss = 0;
+  for (int64_t m = 0; m < options_.train.accumulate; ++m)
+    loss += values[size_t((losses_written_ - 1) * options_.train.accumulate + m)];
+  return loss;
 }
 
 void Trainer::log_step(int64_t step) {
@@ -246,11 +267,21 @@ void Trainer::evaluate(int64_t step) {
 void Trainer::checkpoint(int64_t step) {
   if (!files_) return;
   progress_.step = step;
+  files_->metrics.sync();
+  files_->timing.sync();
   progress_.metrics_bytes = files_->metrics.bytes();
   progress_.timing_bytes = files_->timing.bytes();
+<<<<<<< HEAD
   save_training_state(options_.folder + "/training_state.safetensors", encoder_, optimizer_,
                       progress_, options_.identity);
   save_parameters(options_.folder + "/checkpoint.safetensors", encoder_);
+=======
+  // In this order: a kill between the two leaves an older state, which comes to these parameters
+  // again. The other way round a finished run could keep the parameters of an earlier step.
+  save_parameters(options_.folder + "/checkpoint.safetensors", encoder_);
+  save_training_state(options_.folder + "/training_state.safetensors", encoder_, optimizer_,
+                      progress_, options_.identity);
+>>>>>>> e31e3cd (Training robustness: a finished run keeps its final parameters through any kill, what was not measured is no number, weights that mean something else are refused, one request that arrives twice counts once; tests of pitfall cases, kills and own data; safetensors fuzz harness)
 }
 
 TrainResult Trainer::run() {
@@ -258,17 +289,18 @@ TrainResult Trainer::run() {
   const std::string state_path = options_.folder + "/training_state.safetensors";
   if (!options_.folder.empty() && file_exists(state_path)) {
     progress_ = load_training_state(state_path, encoder_, optimizer_, options_.identity);
-    if (progress_.step > 0 && !progress_.finished)
+    if (progress_.step > 0 && !progress_.finished && !progress_.diverged)
       log::info("resuming at step {} of {}", progress_.step, train.steps);
   } else if (!train.init_from.empty()) {
     load_parameters(train.init_from, encoder_);
   }
+  if (!options_.folder.empty()) remove_abandoned_files(options_.folder);
   if (!options_.folder.empty()) files_ = std::make_unique<Files>(options_.folder, progress_);
   TrainResult result;
   const auto finish = [&](Outcome outcome, std::string message) {
     result.outcome = outcome;
     result.progress = progress_;
-    result.last_loss = last_loss_;
+    result.last_loss = progress_.last_loss;
     result.skipped_steps = optimizer_.state().skipped_steps;
     result.message = std::move(message);
     return result;
@@ -281,13 +313,28 @@ TrainResult Trainer::run() {
   losses_ = encoder_.context().make({ring, train.accumulate}, encoder_.context().dtype(),
                                     Lifetime::persistent, "losses");
   const bool training_left = progress_.step < train.steps && !progress_.stopped_early;
+  const bool can_validate =
+      !training_left ||
+      Evaluator(encoder_, task_, options_.evaluate, options_.seed)
+              .available(Split::validation, train.lengths.low(), train.lengths.high()) > 0;
+  if (!can_validate) {
+    if (train.patience > 0 || train.keep == "best")
+      throw UsageError(fmt::format(
+          "train.{} needs validation data, and the validation part holds nothing of lengths {} to "
+          "{}",
+          train.patience > 0 ? "patience" : "keep", train.lengths.low(), train.lengths.high()));
+    if (train.evaluate_every > 0)
+      log::warn(
+          "the validation part holds nothing of lengths {} to {}: no evaluation during training",
+          train.lengths.low(), train.lengths.high());
+  }
   std::vector<Batch> batches(static_cast<size_t>(train.accumulate));
   std::unique_ptr<Prefetcher> prefetcher;
   if (training_left) {
     // The longest batch first, without an update: memory is reserved before the first step.
     LengthOptions longest = train.lengths;
     longest.draw = "fixed";
-    longest.length = train.lengths.high();
+    longest.length = longest_length(task_, train.lengths);
     longest.curriculum = "none";
     Batcher batcher(task_);
     batcher.training(options_.seed, 0, longest, train.batch, 0, train.batch, batches[0]);
@@ -332,13 +379,20 @@ TrainResult Trainer::run() {
 
     const bool last = step == train.steps;
     const bool log_now = step % train.log_every == 0 || last;
+<<<<<<< HEAD
     const bool evaluate_now = (train.evaluate_every > 0 && step % train.evaluate_every == 0) ||
                               (last && train.keep == "best");
+=======
+    const bool evaluate_now =
+        can_validate && ((train.evaluate_every > 0 && step % train.evaluate_every == 0) ||
+                         (last && train.keep == "best"));
+>>>>>>> e31e3cd (Training robustness: a finished run keeps its final parameters through any kill, what was not measured is no number, weights that mean something else are refused, one request that arrives twice counts once; tests of pitfall cases, kills and own data; safetensors fuzz harness)
     const bool checkpoint_now = train.checkpoint_every > 0 && step % train.checkpoint_every == 0;
     const bool stop_now = stop_requested();
     if (log_now || evaluate_now || checkpoint_now || stop_now || losses_written_ == ring)
       read_losses(step);
     if (log_now || diverged_) {
+      bar.clear();  // a warning must not be written into the line
       log_step(step);
       const double now = now_seconds();
       if (files_ && now > timed_from) {
@@ -353,7 +407,7 @@ TrainResult Trainer::run() {
       }
       timed_step = step, timed_tokens = progress_.tokens, timed_from = now;
     }
-    if (options_.show_progress) bar.update(step, last_loss_);
+    if (options_.show_progress && bar.due()) bar.update(step, latest_loss());
     if (diverged_) {
       progress_.diverged = true;
       progress_.seconds += now_seconds() - started;

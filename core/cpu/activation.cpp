@@ -23,7 +23,8 @@ void map_unary(const UnaryArgs& args, F f, int64_t cost) {
       cost);
 }
 
-// dx = f(known, dy), where `known` is the input or the output, whichever the derivative is cheap in.
+// dx = f(known, dy), where `known` is the input or the output, whichever the derivative is cheap
+// in.
 template <class T, class F>
 void map_unary_backward(const UnaryBackwardArgs& args, const void* known, F f, int64_t cost) {
   const T* from = typed<T>(known);
@@ -73,8 +74,8 @@ void activation_rows(const ActivationBackwardArgs& args, F f, int64_t cost) {
             map_into<true>(columns, sums, f, pre + at, dy + at);
           } else {
             map_into<false>(columns, dx + at, f, pre + at, dy + at);
-            map_into<true>(columns, sums, [](Vec<T> v) { return v; },
-                           static_cast<const T*>(dx + at));
+            map_into<true>(
+                columns, sums, [](Vec<T> v) { return v; }, static_cast<const T*>(dx + at));
           }
         }
       },
@@ -88,15 +89,30 @@ template <class T>
 void unary(const UnaryArgs& args) {
   using V = Vec<T>;
   switch (args.op) {
-    case Unary::relu: return map_unary<T>(args, [](V x) { return relu(x); }, 1);
-    case Unary::gelu: return map_unary<T>(args, [](V x) { return gelu(x); }, kFunctionCost);
+    case Unary::relu:
+      return map_unary<T>(
+          args, [](V x) { return relu(x); }, 1);
+    case Unary::gelu:
+      return map_unary<T>(
+          args, [](V x) { return gelu(x); }, kFunctionCost);
     case Unary::gelu_tanh:
-      return map_unary<T>(args, [](V x) { return gelu_tanh(x); }, kFunctionCost);
-    case Unary::exp: return map_unary<T>(args, [](V x) { return exp(x); }, kFunctionCost);
-    case Unary::log: return map_unary<T>(args, [](V x) { return log(x); }, kFunctionCost);
-    case Unary::tanh: return map_unary<T>(args, [](V x) { return tanh(x); }, kFunctionCost);
-    case Unary::sigmoid: return map_unary<T>(args, [](V x) { return sigmoid(x); }, kFunctionCost);
-    case Unary::square: return map_unary<T>(args, [](V x) { return x * x; }, 1);
+      return map_unary<T>(
+          args, [](V x) { return gelu_tanh(x); }, kFunctionCost);
+    case Unary::exp:
+      return map_unary<T>(
+          args, [](V x) { return exp(x); }, kFunctionCost);
+    case Unary::log:
+      return map_unary<T>(
+          args, [](V x) { return log(x); }, kFunctionCost);
+    case Unary::tanh:
+      return map_unary<T>(
+          args, [](V x) { return tanh(x); }, kFunctionCost);
+    case Unary::sigmoid:
+      return map_unary<T>(
+          args, [](V x) { return sigmoid(x); }, kFunctionCost);
+    case Unary::square:
+      return map_unary<T>(
+          args, [](V x) { return x * x; }, 1);
   }
 }
 
@@ -107,16 +123,22 @@ void unary_backward(const UnaryBackwardArgs& args) {
   const auto from_x = [&](auto f, int64_t cost) { map_unary_backward<T>(args, args.x, f, cost); };
   const auto from_y = [&](auto f) { map_unary_backward<T>(args, args.y, f, 1); };
   switch (args.op) {
-    case Unary::relu: return from_x([](V x, V dy) { return relu_derivative(x) * dy; }, 1);
+    case Unary::relu:
+      return from_x([](V x, V dy) { return relu_derivative(x) * dy; }, 1);
     case Unary::gelu:
       return from_x([](V x, V dy) { return gelu_derivative(x) * dy; }, kFunctionCost);
     case Unary::gelu_tanh:
       return from_x([](V x, V dy) { return gelu_tanh_derivative(x) * dy; }, kFunctionCost);
-    case Unary::exp: return from_y([](V y, V dy) { return y * dy; });
-    case Unary::log: return from_x([](V x, V dy) { return dy / x; }, 1);
-    case Unary::tanh: return from_y([&](V y, V dy) { return (one - y * y) * dy; });
-    case Unary::sigmoid: return from_y([&](V y, V dy) { return y * (one - y) * dy; });
-    case Unary::square: return from_x([](V x, V dy) { return (x + x) * dy; }, 1);
+    case Unary::exp:
+      return from_y([](V y, V dy) { return y * dy; });
+    case Unary::log:
+      return from_x([](V x, V dy) { return dy / x; }, 1);
+    case Unary::tanh:
+      return from_y([&](V y, V dy) { return (one - y * y) * dy; });
+    case Unary::sigmoid:
+      return from_y([&](V y, V dy) { return y * (one - y) * dy; });
+    case Unary::square:
+      return from_x([](V x, V dy) { return (x + x) * dy; }, 1);
   }
 }
 
@@ -124,9 +146,12 @@ template <class T>
 void activation_backward(const ActivationBackwardArgs& args) {
   using V = Vec<T>;
   switch (args.activation) {
-    case Activation::none: return activation_rows<T>(args, [](V, V dy) { return dy; }, 1);
+    case Activation::none:
+      return activation_rows<T>(
+          args, [](V, V dy) { return dy; }, 1);
     case Activation::relu:
-      return activation_rows<T>(args, [](V x, V dy) { return relu_derivative(x) * dy; }, 1);
+      return activation_rows<T>(
+          args, [](V x, V dy) { return relu_derivative(x) * dy; }, 1);
     case Activation::gelu:
       return activation_rows<T>(
           args, [](V x, V dy) { return gelu_derivative(x) * dy; }, kFunctionCost);

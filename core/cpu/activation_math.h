@@ -41,7 +41,8 @@ LONGSHOT_INLINE Vec<T> gelu_derivative(Vec<T> x) {
 
 template <class T>
 LONGSHOT_INLINE Vec<T> gelu_tanh_argument(Vec<T> x) {
-  const Vec<T> slope = fma(x * x, Vec<T>(T(kSqrtTwoOverPi * kGeluCubic)), Vec<T>(T(kSqrtTwoOverPi)));
+  const Vec<T> slope =
+      fma(x * x, Vec<T>(T(kSqrtTwoOverPi * kGeluCubic)), Vec<T>(T(kSqrtTwoOverPi)));
   return x * slope;
 }
 template <class T>

@@ -1,12 +1,11 @@
 // The CPU backend: memory, and the dispatch from argument structs to typed kernels.
 #include "core/cpu/cpu_backend.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fmt/format.h>
 #include <fstream>
 
 #include "core/cpu/activation.h"
@@ -40,7 +39,8 @@ std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
     const size_t colon = line.find(": ");
-    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos)
+      return line.substr(colon + 2);
   }
   return "unknown processor";
 }
@@ -49,9 +49,12 @@ std::string processor_name() {
 template <class Kernel>
 void dispatch(const char* name, DType dtype, const Kernel& kernel) {
   switch (dtype) {
-    case DType::f32: return kernel.template operator()<float>();
-    case DType::f64: return kernel.template operator()<double>();
-    case DType::i32: break;
+    case DType::f32:
+      return kernel.template operator()<float>();
+    case DType::f64:
+      return kernel.template operator()<double>();
+    case DType::i32:
+      break;
   }
   throw Error(fmt::format("{}: no CPU kernel for {}; it takes f32 or f64", name, name_of(dtype)));
 }
@@ -70,9 +73,10 @@ class CpuBackend final : public Backend {
     const size_t alignment = bytes >= kLargeBlock ? kHugePage : kAlignment;
     const size_t size = std::max(bytes, size_t(1));
     // aligned_alloc wants a multiple of the alignment; the guard is against wrapping round.
-    void* block = size > SIZE_MAX - alignment
-                      ? nullptr
-                      : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    void* block =
+        size > SIZE_MAX - alignment
+            ? nullptr
+            : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
     if (block == nullptr) {
       throw Error(fmt::format("cpu: out of memory: {} bytes ({:.1f} MiB) asked for", bytes,
                               double(bytes) / 1048576.0));
@@ -117,7 +121,8 @@ class CpuBackend final : public Backend {
     dispatch("unary_backward", args.dtype, [&]<class T>() { cpu::unary_backward<T>(args); });
   }
   void activation_backward(const ActivationBackwardArgs& args) override {
-    dispatch("activation_backward", args.dtype, [&]<class T>() { cpu::activation_backward<T>(args); });
+    dispatch("activation_backward", args.dtype,
+             [&]<class T>() { cpu::activation_backward<T>(args); });
   }
   void affine(const AffineArgs& args) override {
     dispatch("affine", args.dtype, [&]<class T>() { cpu::affine<T>(args); });
@@ -165,7 +170,8 @@ class CpuBackend final : public Backend {
     dispatch("embedding", args.dtype, [&]<class T>() { cpu::embedding<T>(args); });
   }
   void embedding_backward(const EmbeddingBackwardArgs& args) override {
-    dispatch("embedding_backward", args.dtype, [&]<class T>() { cpu::embedding_backward<T>(args); });
+    dispatch("embedding_backward", args.dtype,
+             [&]<class T>() { cpu::embedding_backward<T>(args); });
   }
   void rotate(const RotateArgs& args) override {
     dispatch("rotate", args.dtype, [&]<class T>() { cpu::rotate<T>(args); });
@@ -174,13 +180,15 @@ class CpuBackend final : public Backend {
     dispatch("cross_entropy", args.dtype, [&]<class T>() { cpu::cross_entropy<T>(args); });
   }
   void cross_entropy_backward(const CrossEntropyBackwardArgs& args) override {
-    dispatch("cross_entropy_backward", args.dtype, [&]<class T>() { cpu::cross_entropy_backward<T>(args); });
+    dispatch("cross_entropy_backward", args.dtype,
+             [&]<class T>() { cpu::cross_entropy_backward<T>(args); });
   }
   void pointwise_loss(const PointwiseLossArgs& args) override {
     dispatch("pointwise_loss", args.dtype, [&]<class T>() { cpu::pointwise_loss<T>(args); });
   }
   void pointwise_loss_backward(const PointwiseLossBackwardArgs& args) override {
-    dispatch("pointwise_loss_backward", args.dtype, [&]<class T>() { cpu::pointwise_loss_backward<T>(args); });
+    dispatch("pointwise_loss_backward", args.dtype,
+             [&]<class T>() { cpu::pointwise_loss_backward<T>(args); });
   }
   void argmax(const ArgmaxArgs& args) override {
     dispatch("argmax", args.dtype, [&]<class T>() { cpu::argmax<T>(args); });
@@ -201,6 +209,8 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+std::unique_ptr<Backend> make_cpu_backend() {
+  return std::make_unique<CpuBackend>();
+}
 
 }  // namespace longshot

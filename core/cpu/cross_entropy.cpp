@@ -22,10 +22,12 @@ void log_sum_exp_block(const T* x, int64_t rows, int64_t n, T* out) {
   for (int64_t r = 0; r < rows; ++r) {
     largest[r] = max_of(n, x + r * n);
     const V m(largest[r]);
-    total[r] = sum_of<T>(n, [&](V v) { return exp(v - m); }, x + r * n);
+    total[r] = sum_of<T>(
+        n, [&](V v) { return exp(v - m); }, x + r * n);
   }
-  map_into<false>(rows, out, [](V m, V s) { return m + log(s); }, static_cast<const T*>(largest),
-                  static_cast<const T*>(total));
+  map_into<false>(
+      rows, out, [](V m, V s) { return m + log(s); }, static_cast<const T*>(largest),
+      static_cast<const T*>(total));
 }
 
 }  // namespace
@@ -53,7 +55,10 @@ void cross_entropy(const CrossEntropyArgs& args) {
               loss = double(typed<T>(args.log_sum_exp)[i]) -
                      (1 - args.smoothing) * double(x[args.targets[i]]);
               if (args.smoothing != 0) {
-                loss -= args.smoothing * double(sum_of<T>(n, [](V v) { return v; }, x)) / double(n);
+                loss -= args.smoothing *
+                        double(sum_of<T>(
+                            n, [](V v) { return v; }, x)) /
+                        double(n);
               }
               sum += loss;
               count += 1;

@@ -54,7 +54,8 @@ void dropout(const DropoutArgs& args) {
         args.n,
         [&](int64_t begin, int64_t end) {
           if (!factors.active()) {
-            map_into<kAccumulate>(end - begin, y + begin, [](Vec<T> a) { return a; }, x + begin);
+            map_into<kAccumulate>(
+                end - begin, y + begin, [](Vec<T> a) { return a; }, x + begin);
             return;
           }
           constexpr int64_t kRun = 512;

@@ -23,7 +23,7 @@ class DropoutFactors {
   RandomKey key_;
   uint32_t threshold_ = 0;  // keep when the draw's 24 bits, as an integer, reach it
   double scale_ = 1;
-  uint64_t offset_ = 0;     // index of this micro-batch's first element
+  uint64_t offset_ = 0;  // index of this micro-batch's first element
 };
 
 template <class T>

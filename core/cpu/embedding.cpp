@@ -1,11 +1,11 @@
 // out[r] = scale table[ids[r]]; dtable[id] += scale * sum of dout[r] over the rows r with that id.
 //
 // The gradient's difficulty is that a vocabulary may be tiny (ten thousand rows share three ids) or
-// large (hardly any id repeats), and neither may leave threads idle or depend on them. So the rows are
-// ordered by id with a stable counting sort and the *sorted list* is cut into equal pieces. A piece
-// adds up its rows run by run (a run = one id). A run that lies inside a piece goes straight into
-// the table; one that crosses a piece's border is left in a partial row, of which a piece has at
-// most two, and these are added afterwards in piece order.
+// large (hardly any id repeats), and neither may leave threads idle or depend on them. So the rows
+// are ordered by id with a stable counting sort and the *sorted list* is cut into equal pieces. A
+// piece adds up its rows run by run (a run = one id). A run that lies inside a piece goes straight
+// into the table; one that crosses a piece's border is left in a partial row, of which a piece has
+// at most two, and these are added afterwards in piece order.
 #include "core/cpu/embedding.h"
 
 #include <algorithm>
@@ -61,7 +61,8 @@ struct SortedRows {
   void sum(int64_t begin, int64_t end, T* to) const {
     std::copy(row(begin), row(begin) + columns, to);
     for (int64_t place = begin + 1; place < end; ++place) {
-      map_into<true>(columns, to, [](Vec<T> v) { return v; }, row(place));
+      map_into<true>(
+          columns, to, [](Vec<T> v) { return v; }, row(place));
     }
   }
 };
@@ -74,9 +75,8 @@ void embedding_backward(const EmbeddingBackwardArgs& args) {
   T* table = typed<T>(args.dtable);
   const Vec<T> scale(T(args.scale));
   if (!args.accumulate) {
-    for_elements(args.rows * columns, [&](int64_t begin, int64_t end) {
-      std::fill(table + begin, table + end, T(0));
-    });
+    for_elements(args.rows * columns,
+                 [&](int64_t begin, int64_t end) { std::fill(table + begin, table + end, T(0)); });
   }
   if (count <= 0 || columns <= 0) return;
   LONGSHOT_CHECK(count < (int64_t(1) << 31), "embedding_backward: {} ids, at most 2^31 - 1", count);
@@ -86,11 +86,14 @@ void embedding_backward(const EmbeddingBackwardArgs& args) {
   const SortedRows<T> sorted{args.ids, order, typed<T>(args.dout), count, columns};
 
   const RowPieces pieces(count, 32);
-  T* partial = scratch.allocate<T>(pieces.count * 2 * columns);  // (pieces, first or last run, columns)
-  int32_t* partial_id = scratch.allocate<int32_t>(pieces.count * 2);  // -1: that partial is not used
+  T* partial =
+      scratch.allocate<T>(pieces.count * 2 * columns);  // (pieces, first or last run, columns)
+  int32_t* partial_id =
+      scratch.allocate<int32_t>(pieces.count * 2);  // -1: that partial is not used
   const auto add = [&](int64_t id, const T* sums, int64_t begin, int64_t end) {
     map_into<true>(
-        end - begin, table + id * columns + begin, [&](Vec<T> v) { return v * scale; }, sums + begin);
+        end - begin, table + id * columns + begin, [&](Vec<T> v) { return v * scale; },
+        sums + begin);
   };
   parallel_for(
       pieces.count,
@@ -100,7 +103,8 @@ void embedding_backward(const EmbeddingBackwardArgs& args) {
         partial_id[slot] = partial_id[slot + 1] = -1;
         for (int64_t begin = pieces.begin(p), next; begin < end; begin = next, slot = 2 * p + 1) {
           next = sorted.run_end(begin, end);
-          const bool crosses = sorted.starts_before(begin) || (next == end && sorted.goes_on_after(end));
+          const bool crosses =
+              sorted.starts_before(begin) || (next == end && sorted.goes_on_after(end));
           if (!crosses && next == begin + 1) {
             add(sorted.id(begin), sorted.row(begin), 0, columns);
             continue;

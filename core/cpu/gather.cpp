@@ -1,4 +1,5 @@
-// out[n, i, j] = x[n, i, index[b(n), i, j]] and dx[n, i, index[b(n), i, j]] += dy[n, i, j], on the CPU.
+// out[n, i, j] = x[n, i, index[b(n), i, j]] and dx[n, i, index[b(n), i, j]] += dy[n, i, j], on the
+// CPU.
 #include "core/cpu/gather.h"
 
 #include <algorithm>

@@ -34,8 +34,8 @@ LONGSHOT_INLINE void map_into(int64_t n, T* out, F f, const In*... in) {
   }
 }
 
-// Sum of f(in[i]...) over i < n, in four interleaved accumulators (the latency of an addition is four
-// cycles) joined by a fixed tree. f must give any finite value for lanes past the end.
+// Sum of f(in[i]...) over i < n, in four interleaved accumulators (the latency of an addition is
+// four cycles) joined by a fixed tree. f must give any finite value for lanes past the end.
 template <class T, class F, class... In>
 LONGSHOT_INLINE T sum_of(int64_t n, F f, const In*... in) {
   constexpr int64_t kWidth = Vec<T>::kWidth;
@@ -49,8 +49,8 @@ LONGSHOT_INLINE T sum_of(int64_t n, F f, const In*... in) {
   }
   for (; i + kWidth <= n; i += kWidth) a += f(Vec<T>::load(in + i)...);
   if (i < n) {
-    b += select<T>(lanes_below<T>(n - i), f(Vec<T>::load_partial(in + i, n - i)...),
-                   Vec<T>::zero());
+    b +=
+        select<T>(lanes_below<T>(n - i), f(Vec<T>::load_partial(in + i, n - i)...), Vec<T>::zero());
   }
   return horizontal_sum((a + b) + (c + d));
 }

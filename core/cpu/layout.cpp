@@ -1,5 +1,6 @@
 // Element movers on the CPU. All of them are bound by memory, so the care goes into the order of
-// accesses: long contiguous runs where the layout has them, 32 x 32 tiles where an axis order turns.
+// accesses: long contiguous runs where the layout has them, 32 x 32 tiles where an axis order
+// turns.
 #include "core/cpu/layout.h"
 
 #include "core/cpu/pieces.h"
@@ -14,10 +15,11 @@ inline void move_run(T* to, const T* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) deliver<kAccumulate>(to[i], from[i]);
 }
 
-// The transposition out[i * out_stride + j] = x[i + j * x_stride] for i in [i0, i1), all j < columns.
+// The transposition out[i * out_stride + j] = x[i + j * x_stride] for i in [i0, i1), all j <
+// columns.
 template <bool kAccumulate, class T>
-void transpose_rows(const T* x, int64_t x_stride, T* out, int64_t out_stride, int64_t i0, int64_t i1,
-                    int64_t columns) {
+void transpose_rows(const T* x, int64_t x_stride, T* out, int64_t out_stride, int64_t i0,
+                    int64_t i1, int64_t columns) {
   for (int64_t j0 = 0; j0 < columns; j0 += kTile) {
     const int64_t j1 = std::min(columns, j0 + kTile);
     for (int64_t i = i0; i < i1; ++i) {
@@ -154,11 +156,16 @@ void move_heads_any(const HeadsArgs& args) {
   with_flag(args.accumulate, [&](auto accumulate) {
     constexpr bool kAccumulate = decltype(accumulate)::value;
     switch (args.head_dim) {
-      case 8: return move_heads<T, kSplit, kAccumulate, 8>(args);
-      case 16: return move_heads<T, kSplit, kAccumulate, 16>(args);
-      case 32: return move_heads<T, kSplit, kAccumulate, 32>(args);
-      case 64: return move_heads<T, kSplit, kAccumulate, 64>(args);
-      default: return move_heads<T, kSplit, kAccumulate, 0>(args);
+      case 8:
+        return move_heads<T, kSplit, kAccumulate, 8>(args);
+      case 16:
+        return move_heads<T, kSplit, kAccumulate, 16>(args);
+      case 32:
+        return move_heads<T, kSplit, kAccumulate, 32>(args);
+      case 64:
+        return move_heads<T, kSplit, kAccumulate, 64>(args);
+      default:
+        return move_heads<T, kSplit, kAccumulate, 0>(args);
     }
   });
 }

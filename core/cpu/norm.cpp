@@ -23,7 +23,9 @@ namespace {
 
 // Dropout factors are drawn for several short rows at once: Philox works on groups of blocks.
 constexpr int64_t kDrawnElements = 2048;
-int64_t rows_drawn(int64_t columns) { return std::max<int64_t>(1, kDrawnElements / columns); }
+int64_t rows_drawn(int64_t columns) {
+  return std::max<int64_t>(1, kDrawnElements / columns);
+}
 
 template <class T>
 void normalise_row(const NormArgs& args, int64_t r, const T* s) {
@@ -33,20 +35,28 @@ void normalise_row(const NormArgs& args, int64_t r, const T* s) {
   const T* bias = typed<T>(args.bias);
   T* y = typed<T>(args.y) + r * n;
   T mean = 0;
-  if (!args.rms) mean = sum_of<T>(n, [](V v) { return v; }, s) / T(n);
+  if (!args.rms)
+    mean = sum_of<T>(
+               n, [](V v) { return v; }, s) /
+           T(n);
   const V m(mean);
-  const T square = sum_of<T>(n, [&](V v) { return (v - m) * (v - m); }, s) / T(n);
+  const T square = sum_of<T>(
+                       n, [&](V v) { return (v - m) * (v - m); }, s) /
+                   T(n);
   const T inverse = T(1.0 / std::sqrt(double(square) + args.epsilon));
   const V inv(inverse);
   if (gain != nullptr && bias != nullptr) {
     map_into<false>(
         n, y, [&](V v, V g, V b) { return fma((v - m) * inv, g, b); }, s, gain, bias);
   } else if (gain != nullptr) {
-    map_into<false>(n, y, [&](V v, V g) { return (v - m) * inv * g; }, s, gain);
+    map_into<false>(
+        n, y, [&](V v, V g) { return (v - m) * inv * g; }, s, gain);
   } else if (bias != nullptr) {
-    map_into<false>(n, y, [&](V v, V b) { return fma(v - m, inv, b); }, s, bias);
+    map_into<false>(
+        n, y, [&](V v, V b) { return fma(v - m, inv, b); }, s, bias);
   } else {
-    map_into<false>(n, y, [&](V v) { return (v - m) * inv; }, s);
+    map_into<false>(
+        n, y, [&](V v) { return (v - m) * inv; }, s);
   }
   if (!args.rms) typed<T>(args.mean)[r] = mean;
   typed<T>(args.inverse_deviation)[r] = inverse;
@@ -84,7 +94,8 @@ void norm(const NormArgs& args) {
                 n, sum + at, [](V a, V b, V f) { return fma(b, f, a); }, x + at, residual + at,
                 static_cast<const T*>(factor + since * n));
           } else {
-            map_into<false>(n, sum + at, [](V a, V b) { return a + b; }, x + at, residual + at);
+            map_into<false>(
+                n, sum + at, [](V a, V b) { return a + b; }, x + at, residual + at);
           }
           normalise_row(args, r, static_cast<const T*>(sum + at));
         }
@@ -97,10 +108,11 @@ namespace {
 template <class T>
 struct NormBackwardRows {
   const NormBackwardArgs& args;
-  const T* gain;   // never null: ones where the caller gave none
+  const T* gain;  // never null: ones where the caller gave none
   const DropoutFactors& factors;
 
-  // Rows [begin, end); the columns' sums of dy h and dy are added to dgain and dbias where not null.
+  // Rows [begin, end); the columns' sums of dy h and dy are added to dgain and dbias where not
+  // null.
   void run(int64_t begin, int64_t end, T* dgain, T* dbias) const {
     const int64_t n = args.columns;
     const bool drop = args.dresidual != nullptr && factors.active();
@@ -130,18 +142,23 @@ struct NormBackwardRows {
     const V m(args.rms ? T(0) : typed<T>(args.mean)[r]);
     const V inv(typed<T>(args.inverse_deviation)[r]);
     if (dgain != nullptr) {
-      map_into<true>(n, dgain, [&](V v, V d) { return (v - m) * inv * d; }, s, dy);
+      map_into<true>(
+          n, dgain, [&](V v, V d) { return (v - m) * inv * d; }, s, dy);
     }
-    if (dbias != nullptr) map_into<true>(n, dbias, [](V d) { return d; }, dy);
+    if (dbias != nullptr)
+      map_into<true>(
+          n, dbias, [](V d) { return d; }, dy);
     T* dx = args.dx == nullptr ? nullptr : typed<T>(args.dx) + at;
     T* dresidual = args.dresidual == nullptr ? nullptr : typed<T>(args.dresidual) + at;
     if (dx == nullptr && dresidual == nullptr) return;
 
     const T scale = T(1) / T(n);
     const V mean_g(args.rms ? T(0)
-                            : scale * sum_of<T>(n, [](V d, V g) { return d * g; }, dy, gain));
-    const V mean_gh(scale * sum_of<T>(
-                                n, [&](V v, V d, V g) { return (v - m) * inv * d * g; }, s, dy, gain));
+                            : scale * sum_of<T>(
+                                          n, [](V d, V g) { return d * g; }, dy, gain));
+    const V mean_gh(scale *
+                    sum_of<T>(
+                        n, [&](V v, V d, V g) { return (v - m) * inv * d * g; }, s, dy, gain));
     const bool straight = dx != nullptr && !args.accumulate_dx;
     T* ds = straight ? dx : ds_row;
     const auto gradient = [&](V v, V d, V g) {
@@ -155,14 +172,18 @@ struct NormBackwardRows {
           typed<T>(args.dsum) + at);
     }
     const T* from = ds;
-    if (dx != nullptr && !straight) map_into<true>(n, dx, [](V d) { return d; }, from);
+    if (dx != nullptr && !straight)
+      map_into<true>(
+          n, dx, [](V d) { return d; }, from);
     if (dresidual == nullptr) return;
     with_flag(args.accumulate_dresidual, [&](auto accumulate) {
       constexpr bool kAccumulate = decltype(accumulate)::value;
       if (factor != nullptr) {
-        map_into<kAccumulate>(n, dresidual, [](V d, V f) { return d * f; }, from, factor);
+        map_into<kAccumulate>(
+            n, dresidual, [](V d, V f) { return d * f; }, from, factor);
       } else {
-        map_into<kAccumulate>(n, dresidual, [](V d) { return d; }, from);
+        map_into<kAccumulate>(
+            n, dresidual, [](V d) { return d; }, from);
       }
     });
   }

@@ -17,7 +17,9 @@ LONGSHOT_INLINE Vec<double> widen(const float* x) {
   std::memcpy(&half, x, sizeof half);
   return Vec<double>(__builtin_convertvector(half, Vec<double>::Native));
 }
-LONGSHOT_INLINE Vec<double> widen(const double* x) { return Vec<double>::load(x); }
+LONGSHOT_INLINE Vec<double> widen(const double* x) {
+  return Vec<double>::load(x);
+}
 
 // Sum of squares in double: the square of a large but finite f32 must not become infinite.
 template <class T>
@@ -42,8 +44,8 @@ double sum_of_squares(const T* x, int64_t n) {
 template <class T>
 struct AdamFactors {
   Vec<T> gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2;
-  Vec<T> step_size;        // lr / (1 - beta1^t)
-  Vec<T> root_correction;  // 1 / sqrt(1 - beta2^t)
+  Vec<T> step_size;           // lr / (1 - beta1^t)
+  Vec<T> root_correction;     // 1 / sqrt(1 - beta2^t)
   Vec<T> epsilon, l2, decay;  // g += l2 p;  p -= decay p + ...
 
   LONGSHOT_INLINE void update(Vec<T>& p, Vec<T> g, Vec<T>& m, Vec<T>& v) const {
@@ -119,12 +121,15 @@ void adam(const AdamArgs& args) {
   } else {
     decayed.decay = Vec<T>(T(rate * args.weight_decay));
   }
-  for_elements(args.decayed, [&](int64_t begin, int64_t end) {
-    update_range(args, decayed, begin, end);
-  }, 4);
-  for_elements(args.n - args.decayed, [&](int64_t begin, int64_t end) {
-    update_range(args, factors, args.decayed + begin, args.decayed + end);
-  }, 4);
+  for_elements(
+      args.decayed, [&](int64_t begin, int64_t end) { update_range(args, decayed, begin, end); },
+      4);
+  for_elements(
+      args.n - args.decayed,
+      [&](int64_t begin, int64_t end) {
+        update_range(args, factors, args.decayed + begin, args.decayed + end);
+      },
+      4);
 }
 
 template void clip<float>(const ClipArgs&);

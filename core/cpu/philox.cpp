@@ -1,5 +1,5 @@
-// Philox 4x32-10 over several blocks (Salmon et al. 2011). Every 64-bit lane holds one 32-bit word of
-// one block, so that the round's two 32 x 32 -> 64 products are one vector multiplication each.
+// Philox 4x32-10 over several blocks (Salmon et al. 2011). Every 64-bit lane holds one 32-bit word
+// of one block, so that the round's two 32 x 32 -> 64 products are one vector multiplication each.
 // The upper halves of c1 and c3 hold rubbish that no later step looks at: a round only multiplies
 // the low halves of c0 and c2. Several vectors are in flight to hide the multiplier's latency.
 #include "core/cpu/philox.h"
@@ -18,16 +18,16 @@ namespace longshot::cpu {
 namespace {
 
 typedef uint64_t Lanes __attribute__((vector_size(kVectorBytes)));
-constexpr int kBlocks = kVectorBytes / 8;                // blocks in a vector
-constexpr int kVectors = kVectorBytes == 64 ? 4 : 2;     // vectors in flight: 4 of 32 registers each
+constexpr int kBlocks = kVectorBytes / 8;             // blocks in a vector
+constexpr int kVectors = kVectorBytes == 64 ? 4 : 2;  // vectors in flight: 4 of 32 registers each
 constexpr int kGroup = kBlocks * kVectors;
 
 // The full products of the lanes' low halves.
 LONGSHOT_INLINE Lanes multiply_low(Lanes a, uint32_t factor) {
   // GCC multiplies all 64 bits (three times the work) where it cannot prove the upper halves away.
 #if defined(__AVX512F__)
-  return Lanes(_mm512_maskz_mul_epu32(__mmask8(-1), __m512i(a),
-                                      _mm512_set1_epi64(int64_t(factor))));
+  return Lanes(
+      _mm512_maskz_mul_epu32(__mmask8(-1), __m512i(a), _mm512_set1_epi64(int64_t(factor))));
 #elif defined(__AVX2__)
   return Lanes(_mm256_mul_epu32(__m256i(a), _mm256_set1_epi64x(int64_t(factor))));
 #else
@@ -37,9 +37,9 @@ LONGSHOT_INLINE Lanes multiply_low(Lanes a, uint32_t factor) {
 
 template <int kHalf, size_t... I>
 LONGSHOT_INLINE Lanes interleave(Lanes a, Lanes b, std::index_sequence<I...>) {
-  return __builtin_shufflevector(
-      a, b, (int(I) % 2 ? kBlocks + kHalf * kBlocks / 2 + int(I) / 2
-                        : kHalf * kBlocks / 2 + int(I) / 2)...);
+  return __builtin_shufflevector(a, b,
+                                 (int(I) % 2 ? kBlocks + kHalf * kBlocks / 2 + int(I) / 2
+                                             : kHalf * kBlocks / 2 + int(I) / 2)...);
 }
 
 void group_words(const RandomKey& key, uint64_t first, uint32_t* words) {

@@ -1,5 +1,5 @@
-// How CPU kernels cut work: into pieces whose bounds depend on the shape alone, so that the bits of a
-// result never depend on how many threads ran. Also the fixed-tree sum over pieces.
+// How CPU kernels cut work: into pieces whose bounds depend on the shape alone, so that the bits of
+// a result never depend on how many threads ran. Also the fixed-tree sum over pieces.
 //
 // Pieces are about 16k elements (64 KB of f32): small enough to share evenly and to stay in the
 // first-level caches, large enough that handing one out costs nothing. Arrays too small to pay for
@@ -17,7 +17,9 @@ namespace longshot::cpu {
 constexpr int64_t kPieceElements = 16384;
 constexpr int64_t kParallelElements = 32768;  // about 10 us of plain streaming on one core
 
-inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 // body(begin, end) over [0, n) in pieces of `piece`. `cost` is the work of one index in units of
 // one streamed element (a GELU costs about 4).
@@ -28,9 +30,8 @@ void for_ranges(int64_t n, int64_t piece, int64_t cost, const Body& body) {
     body(int64_t(0), n);
     return;
   }
-  parallel_for(divide_up(n, piece), [&](int64_t p) {
-    body(p * piece, std::min(n, (p + 1) * piece));
-  });
+  parallel_for(divide_up(n, piece),
+               [&](int64_t p) { body(p * piece, std::min(n, (p + 1) * piece)); });
 }
 
 // Elementwise work: only for bodies whose results do not depend on where ranges are cut.

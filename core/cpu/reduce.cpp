@@ -13,8 +13,11 @@ namespace {
 
 template <class T>
 T sum_run(const T* x, const T* weight, int64_t n) {
-  if (weight == nullptr) return sum_of<T>(n, [](Vec<T> a) { return a; }, x);
-  return sum_of<T>(n, [](Vec<T> a, Vec<T> w) { return a * w; }, x, weight);
+  if (weight == nullptr)
+    return sum_of<T>(
+        n, [](Vec<T> a) { return a; }, x);
+  return sum_of<T>(
+      n, [](Vec<T> a, Vec<T> w) { return a * w; }, x, weight);
 }
 
 template <class T>
@@ -77,7 +80,8 @@ void reduce_rows(const ReduceArgs& args) {
         for (int64_t row = pieces.begin(p); row < pieces.end(p); ++row) {
           const int64_t at = (o * n + row) * inner + begin;
           if (weight == nullptr) {
-            map_into<true>(width, sums, [](Vec<T> a) { return a; }, x + at);
+            map_into<true>(
+                width, sums, [](Vec<T> a) { return a; }, x + at);
           } else {
             map_into<true>(
                 width, sums, [](Vec<T> a, Vec<T> w) { return a * w; }, x + at, weight + at);

@@ -27,14 +27,19 @@ void softmax(const SoftmaxArgs& args) {
           if (largest == -std::numeric_limits<T>::infinity()) largest = 0;  // keeps NaN out
           const V m(largest);
           if (args.log) {
-            const T sum = sum_of<T>(n, [&](V v) { return exp(v - m); }, x);
+            const T sum = sum_of<T>(
+                n, [&](V v) { return exp(v - m); }, x);
             const V shift = sum == T(0) ? V(T(0)) : V(largest + std::log(sum));
-            map_into<false>(n, y, [&](V v) { return v - shift; }, x);
+            map_into<false>(
+                n, y, [&](V v) { return v - shift; }, x);
           } else {
-            map_into<false>(n, y, [&](V v) { return exp(v - m); }, x);
-            const T sum = sum_of<T>(n, [](V v) { return v; }, static_cast<const T*>(y));
+            map_into<false>(
+                n, y, [&](V v) { return exp(v - m); }, x);
+            const T sum = sum_of<T>(
+                n, [](V v) { return v; }, static_cast<const T*>(y));
             const V scale(sum == T(0) ? T(0) : T(1) / sum);
-            map_into<false>(n, y, [&](V v) { return v * scale; }, static_cast<const T*>(y));
+            map_into<false>(
+                n, y, [&](V v) { return v * scale; }, static_cast<const T*>(y));
           }
         }
       },
@@ -55,11 +60,15 @@ void softmax_backward(const SoftmaxBackwardArgs& args) {
             const T* dy = typed<T>(args.dy) + r * n;
             T* dx = typed<T>(args.dx) + r * n;
             if (args.log) {
-              const V sum(sum_of<T>(n, [](V d) { return d; }, dy));
-              map_into<kAccumulate>(n, dx, [&](V v, V d) { return d - exp(v) * sum; }, y, dy);
+              const V sum(sum_of<T>(
+                  n, [](V d) { return d; }, dy));
+              map_into<kAccumulate>(
+                  n, dx, [&](V v, V d) { return d - exp(v) * sum; }, y, dy);
             } else {
-              const V sum(sum_of<T>(n, [](V v, V d) { return v * d; }, y, dy));
-              map_into<kAccumulate>(n, dx, [&](V v, V d) { return v * (d - sum); }, y, dy);
+              const V sum(sum_of<T>(
+                  n, [](V v, V d) { return v * d; }, y, dy));
+              map_into<kAccumulate>(
+                  n, dx, [&](V v, V d) { return v * (d - sum); }, y, dy);
             }
           }
         },

@@ -1,13 +1,16 @@
-// alibi: a penalty on the attention logits that grows linearly with distance (Press et al. 2022), added after
-// the 1 / sqrt(head width):
+// alibi: a penalty on the attention logits that grows linearly with distance (Press et al. 2022),
+// added after the 1 / sqrt(head width):
 //   symmetric    bias[h, i, j] = -m_h |p_j - p_i|
-//   ruoss        keys before the query: -m_h (|p_j - p_i| - 0.5); after: as symmetric (Ruoss et al. 2023)
-//   left_right   the first half of the heads sees only keys up to the query, the second half only keys from it
+//   ruoss        keys before the query: -m_h (|p_j - p_i| - 0.5); after: as symmetric (Ruoss et al.
+//   2023) left_right   the first half of the heads sees only keys up to the query, the second half
+//   only keys from it
 //                on, both with the symmetric penalty (a suggestion of ALiBi's authors for encoders)
-// Slopes for H heads, a power of two: m_k = 2^(-8k / H), k = 1 .. H. Otherwise those of the largest power
-// of two c below H, then every second slope of 2c heads: the published code, not the paper's formula.
+// Slopes for H heads, a power of two: m_k = 2^(-8k / H), k = 1 .. H. Otherwise those of the largest
+// power of two c below H, then every second slope of 2c heads: the published code, not the paper's
+// formula.
 //
-// The shortcut of storing -m j for every row equals this only under a causal mask; here distance is distance.
+// The shortcut of storing -m j for every row equals this only under a causal mask; here distance is
+// distance.
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -19,8 +22,8 @@ namespace longshot {
 namespace {
 
 constexpr const char* kName = "alibi";
-// What stands for "not seen" in left_right: finite, so that nothing computes infinity minus infinity, and far
-// below every logit.
+// What stands for "not seen" in left_right: finite, so that nothing computes infinity minus
+// infinity, and far below every logit.
 constexpr double kUnseen = -1e9;
 
 struct AlibiOptions {
@@ -120,8 +123,8 @@ class Alibi final : public PositionalEncoding {
 
   Tensor dense(Context& context, const Distances& distances, int64_t query_begin,
                int64_t rows) const {
-    const std::vector<double> pairs = over_pairs<double>(distances, query_begin, rows,
-                                                         [](double distance) { return distance; });
+    const std::vector<double> pairs =
+        over_pairs<double>(distances, query_begin, rows, [](double distance) { return distance; });
     const int64_t block = rows * distances.length();
     std::vector<double> values;
     values.reserve(pairs.size() * size_t(heads_));

@@ -24,7 +24,8 @@ struct BinaryOptions {
   int64_t first_channel = 0;
   std::string beyond = "error";
   void fields(FieldVisitor& visit) {
-    visit.field("mode", mode, "added through a trained projection, or written over reserved channels",
+    visit.field("mode", mode,
+                "added through a trained projection, or written over reserved channels",
                 one_of({"projected", "reserved"}));
     visit.field("order", order, "least or most significant bit first",
                 one_of({"lsb_first", "msb_first"}));
@@ -33,7 +34,8 @@ struct BinaryOptions {
     visit.field("capacity", capacity, "positions that have a code", at_least(1));
     visit.field("width", width, "bits; 0: as many as the capacity needs", between(0, 31));
     visit.field("first_channel", first_channel, "reserved: where the code begins", at_least(0));
-    visit.field("beyond", beyond, "positions past the capacity: stop, use the last code, write zeros",
+    visit.field("beyond", beyond,
+                "positions past the capacity: stop, use the last code, write zeros",
                 beyond_choices());
   }
 };
@@ -60,8 +62,8 @@ class Binary final : public PositionalEncoding {
       return;
     }
     if (options_.first_channel != 0)
-      throw UsageError(
-          fmt::format("encoding {}: first_channel has an effect only with mode = \"reserved\"", kName));
+      throw UsageError(fmt::format(
+          "encoding {}: first_channel has an effect only with mode = \"reserved\"", kName));
     projection_ =
         scope.declare("projection", {options_.width, model.dim},
                       Initializer::truncated_normal(1 / std::sqrt(double(options_.width))), true);

@@ -1,7 +1,8 @@
-// learned: a trained vector for each position, added to the input (Gehring et al. 2017, BERT, GPT-2).
+// learned: a trained vector for each position, added to the input (Gehring et al. 2017, BERT,
+// GPT-2).
 //   x_i + table[p_i],  table (capacity, dim), initial values N(0, deviation^2)
-// Rows for positions that training never reached keep their initial noise: that, not an error, is what a
-// longer input within the capacity meets.
+// Rows for positions that training never reached keep their initial noise: that, not an error, is
+// what a longer input within the capacity meets.
 #include "core/context.h"
 #include "core/ops.h"
 #include "nn/absolute.h"
@@ -18,7 +19,8 @@ struct LearnedOptions {
   void fields(FieldVisitor& visit) {
     visit.field("capacity", capacity, "rows of the table", at_least(1));
     visit.field("deviation", deviation, "standard deviation of the initial values", at_least(0));
-    visit.field("beyond", beyond, "positions past the capacity: stop, use the last row, add nothing",
+    visit.field("beyond", beyond,
+                "positions past the capacity: stop, use the last row, add nothing",
                 beyond_choices());
   }
 };
@@ -45,9 +47,9 @@ class Learned final : public PositionalEncoding {
     const BoundedPositions positions = bounded_positions(context, bound_);
     rows_ = position_rows(context, positions);
     if (bound_.beyond == "zero")
-      present_ = context.context->from_doubles(positions.present,
-                                               {positions.batches, positions.length},
-                                               Lifetime::step, "positions present");
+      present_ =
+          context.context->from_doubles(positions.present, {positions.batches, positions.length},
+                                        Lifetime::step, "positions present");
   }
 
   Tensor on_embeddings(const Tensor& x, const SequenceContext&) override {

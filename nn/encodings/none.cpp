@@ -1,5 +1,5 @@
-// none: no positional encoding. A bidirectional stack is then blind to order (its outputs permute with
-// its inputs); under a causal mask the mask alone tells positions apart (Haviv et al. 2022).
+// none: no positional encoding. A bidirectional stack is then blind to order (its outputs permute
+// with its inputs); under a causal mask the mask alone tells positions apart (Haviv et al. 2022).
 #include "nn/positional_encoding.h"
 
 namespace longshot {

@@ -1,8 +1,8 @@
 // one_hot: the position's index as a one-hot code e_p of `capacity` numbers,
 //   projected  x_i + W[p_i], W (capacity, dim) the bias-free projection of the code
 //   reserved   e_p written over `capacity` channels of the input, from first_channel on
-// Rows of W for positions that training never reached keep their initial noise; a reserved channel that
-// training never saw set meets untrained weights all the same.
+// Rows of W for positions that training never reached keep their initial noise; a reserved channel
+// that training never saw set meets untrained weights all the same.
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -22,12 +22,14 @@ struct OneHotOptions {
   int64_t first_channel = 0;
   std::string beyond = "error";
   void fields(FieldVisitor& visit) {
-    visit.field("mode", mode, "added through a trained projection, or written over reserved channels",
+    visit.field("mode", mode,
+                "added through a trained projection, or written over reserved channels",
                 one_of({"projected", "reserved"}));
     visit.field("capacity", capacity, "positions that have a code; reserved: at most dim",
                 at_least(1));
     visit.field("first_channel", first_channel, "reserved: where the code begins", at_least(0));
-    visit.field("beyond", beyond, "positions past the capacity: stop, use the last code, write zeros",
+    visit.field("beyond", beyond,
+                "positions past the capacity: stop, use the last code, write zeros",
                 beyond_choices());
   }
 };
@@ -42,11 +44,12 @@ class OneHot final : public PositionalEncoding {
       return;
     }
     if (options.first_channel != 0)
-      throw UsageError(
-          fmt::format("encoding {}: first_channel has an effect only with mode = \"reserved\"", kName));
+      throw UsageError(fmt::format(
+          "encoding {}: first_channel has an effect only with mode = \"reserved\"", kName));
     // What a linear layer of `capacity` inputs starts with.
-    projection_ = scope.declare("projection", {options.capacity, model.dim},
-                                Initializer::truncated_normal(1 / std::sqrt(options.capacity)), true);
+    projection_ =
+        scope.declare("projection", {options.capacity, model.dim},
+                      Initializer::truncated_normal(1 / std::sqrt(options.capacity)), true);
   }
 
   EncodingTraits traits() const override {
@@ -63,15 +66,16 @@ class OneHot final : public PositionalEncoding {
     if (channels_) {
       std::vector<double> codes(positions.values.size() * size_t(bound_.capacity), 0.0);
       for (size_t row = 0; row < positions.values.size(); ++row)
-        codes[row * size_t(bound_.capacity) + size_t(positions.values[row])] = positions.present[row];
+        codes[row * size_t(bound_.capacity) + size_t(positions.values[row])] =
+            positions.present[row];
       channels_->prepare(context, positions.batches, codes);
       return;
     }
     rows_ = position_rows(context, positions);
     if (bound_.beyond == "zero")
-      present_ = context.context->from_doubles(positions.present,
-                                               {positions.batches, positions.length},
-                                               Lifetime::step, "positions present");
+      present_ =
+          context.context->from_doubles(positions.present, {positions.batches, positions.length},
+                                        Lifetime::step, "positions present");
   }
 
   Tensor on_embeddings(const Tensor& x, const SequenceContext&) override {

@@ -1,8 +1,10 @@
-// rope: rotates pairs of query and key lanes by an angle proportional to the position, so that their
-// product depends on the distance alone (Su et al. 2021). For pair t of width / 2 and position p:
-//   y_a = x_a cos(p f_t) - x_b sin(p f_t),  y_b = x_b cos(p f_t) + x_a sin(p f_t),  f_t = base^(-2t / width)
-// with (a, b) = (2t, 2t + 1) interleaved, or (t, t + width / 2) half. Lanes past `width` pass unchanged;
-// the exponent uses `width`, not the head's.
+// rope: rotates pairs of query and key lanes by an angle proportional to the position, so that
+// their product depends on the distance alone (Su et al. 2021). For pair t of width / 2 and
+// position p:
+//   y_a = x_a cos(p f_t) - x_b sin(p f_t),  y_b = x_b cos(p f_t) + x_a sin(p f_t),  f_t = base^(-2t
+//   / width)
+// with (a, b) = (2t, 2t + 1) interleaved, or (t, t + width / 2) half. Lanes past `width` pass
+// unchanged; the exponent uses `width`, not the head's.
 //
 // Length scaling, s = factor, L = original_length, r = width:
 //   linear    f_t / s (Chen et al. 2023)
@@ -54,16 +56,18 @@ struct RopeOptions {
                 one_of({"none", "linear", "ntk", "dynamic", "yarn", "llama3"}));
     visit.field("scaling_at", scaling_at, "whether training is scaled too",
                 one_of({"always", "evaluation"}));
-    visit.field("factor", factor, "how many times longer inputs may get; 0: target / original length",
-                at_least(0));
+    visit.field("factor", factor,
+                "how many times longer inputs may get; 0: target / original length", at_least(0));
     visit.field("original_length", original_length,
                 "length the frequencies were made for; 0: the training length", at_least(0));
-    visit.field("target_length", target_length, "length to scale to, instead of factor; 0: not given",
-                at_least(0));
+    visit.field("target_length", target_length,
+                "length to scale to, instead of factor; 0: not given", at_least(0));
     visit.field("attention_factor", attention_factor,
                 "yarn: factor on cosine and sine; 0: 0.1 ln factor + 1", at_least(0));
-    visit.field("beta_fast", beta_fast, "yarn: turns within original_length from which a pair is "
-                "left alone", above(0));
+    visit.field("beta_fast", beta_fast,
+                "yarn: turns within original_length from which a pair is "
+                "left alone",
+                above(0));
     visit.field("beta_slow", beta_slow, "yarn: turns up to which a pair is fully scaled", above(0));
     visit.field("truncate", truncate, "yarn: round the ramp's ends to whole pairs");
     visit.field("low_frequency_factor", low_frequency_factor,
@@ -203,15 +207,15 @@ class Rope final : public PositionalEncoding {
     const bool yarn = o.scaling == "yarn", llama3 = o.scaling == "llama3";
     const auto only_for = [&](const char* key, bool changed, bool used, const char* scaling) {
       if (changed && !used)
-        refuse(fmt::format("{} has no effect with scaling = \"{}\"; it belongs to {}", key, o.scaling,
-                           scaling));
+        refuse(fmt::format("{} has no effect with scaling = \"{}\"; it belongs to {}", key,
+                           o.scaling, scaling));
     };
     only_for("attention_factor", o.attention_factor != defaults.attention_factor, yarn, "yarn");
     only_for("beta_fast", o.beta_fast != defaults.beta_fast, yarn, "yarn");
     only_for("beta_slow", o.beta_slow != defaults.beta_slow, yarn, "yarn");
     only_for("truncate", o.truncate != defaults.truncate, yarn, "yarn");
-    only_for("low_frequency_factor", o.low_frequency_factor != defaults.low_frequency_factor, llama3,
-             "llama3");
+    only_for("low_frequency_factor", o.low_frequency_factor != defaults.low_frequency_factor,
+             llama3, "llama3");
     only_for("high_frequency_factor", o.high_frequency_factor != defaults.high_frequency_factor,
              llama3, "llama3");
     const bool any = o.scaling != "none";
@@ -250,7 +254,8 @@ class Rope final : public PositionalEncoding {
   }
 
   Angles angles(const SequenceContext& context, const DrawnPositions& drawn, bool scaled) {
-    // Dynamic scaling looks at each sequence's real length, so in a padded batch each has its own angles.
+    // Dynamic scaling looks at each sequence's real length, so in a padded batch each has its own
+    // angles.
     const bool dynamic = scaled && options_.scaling == "dynamic";
     const bool own = dynamic && context.padded && !context.lengths.empty();
     const int64_t batches = own ? context.batch : drawn.batches;

@@ -26,9 +26,11 @@ struct ScalarOptions {
   void fields(FieldVisitor& visit) {
     visit.field("mode", mode, "added along a trained direction, or written over a reserved channel",
                 one_of({"projected", "reserved"}));
-    visit.field("normalisation", normalisation, "p, p / L, p / (L - 1), (p + 1) / L, or p / own length",
+    visit.field("normalisation", normalisation,
+                "p, p / L, p / (L - 1), (p + 1) / L, or p / own length",
                 one_of({"raw", "length", "length_minus_one", "plus_one", "current"}));
-    visit.field("length", length, "L; 0: the sampler's limit, else the training length", at_least(0));
+    visit.field("length", length, "L; 0: the sampler's limit, else the training length",
+                at_least(0));
     visit.field("channel", channel, "reserved: which channel", at_least(0));
     visit.field("deviation", deviation, "projected: standard deviation of the initial direction",
                 at_least(0));
@@ -39,7 +41,8 @@ class Scalar final : public PositionalEncoding {
  public:
   Scalar(const ScalarOptions& options, const EncodingModel& model, const ModuleScope& scope)
       : options_(options) {
-    const bool needs_length = options_.normalisation != "raw" && options_.normalisation != "current";
+    const bool needs_length =
+        options_.normalisation != "raw" && options_.normalisation != "current";
     if (options_.length == 0)
       options_.length = model.position_limit > 0 ? model.position_limit : model.train_length;
     if (needs_length && options_.length == 0)
@@ -69,7 +72,8 @@ class Scalar final : public PositionalEncoding {
   void prepare(const SequenceContext& context) override {
     const DrawnPositions& drawn = context.positions_of(0);
     // Own lengths make the codes per sequence, whenever the batch may hold different ones.
-    const bool own = options_.normalisation == "current" && context.padded && !context.lengths.empty();
+    const bool own =
+        options_.normalisation == "current" && context.padded && !context.lengths.empty();
     const int64_t batches = own ? context.batch : drawn.batches, length = context.length;
     std::vector<double> codes;
     codes.reserve(size_t(batches * length));

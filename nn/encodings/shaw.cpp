@@ -2,8 +2,8 @@
 // (Shaw et al. 2018). Per layer, shared by the heads; c = clip(p_j - p_i, -K, K) + K:
 //   logit_ij = q_i . (k_j + a_key[c]) / sqrt(head width),  out_i = sum_j p_ij (v_j + a_value[c])
 //   a_key, a_value (2K + 1, head width)
-// The product with all 2K + 1 vectors is formed once a query and picked from, so no (T, T, head width) array
-// is made.
+// The product with all 2K + 1 vectors is formed once a query and picked from, so no (T, T, head
+// width) array is made.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -65,7 +65,8 @@ class Shaw final : public PositionalEncoding {
                               ? prepared
                               : index(*context.context, distances, query_begin, rows);
     LogitBias bias;
-    bias.dense = ops::gather(ops::matmul(query, keys_[size_t(layer)], {false, true, scale_}), picked);
+    bias.dense =
+        ops::gather(ops::matmul(query, keys_[size_t(layer)], {false, true, scale_}), picked);
     if (!values_.empty()) {
       bias.relative_values = values_[size_t(layer)];
       bias.value_index = picked;

@@ -1,7 +1,8 @@
-// t5: a trained number for each head and bucket of distance, added to the attention logits (Raffel et al. 2020).
+// t5: a trained number for each head and bucket of distance, added to the attention logits (Raffel
+// et al. 2020).
 //   bias[h, i, j] = table[bucket(p_j - p_i), h], table (buckets, heads), shared by all layers
-// Of b buckets (half of them for each direction, the second half for keys ahead; all of them in a causal model)
-// the first e = b / 2 hold one distance each, the rest grow:
+// Of b buckets (half of them for each direction, the second half for keys ahead; all of them in a
+// causal model) the first e = b / 2 hold one distance each, the rest grow:
 //   bucket(n) = n for n < e, else min(b - 1, e + floor(ln(n / e) / ln(max_distance / e) (b - e)))
 // Added after the 1 / sqrt(head width), which T5 itself does not have.
 #include <algorithm>
@@ -35,9 +36,9 @@ class T5 final : public PositionalEncoding {
   T5(const T5Options& options, const EncodingModel& model, const ModuleScope& scope)
       : causal_(model.causal), heads_(model.heads), max_distance_(options.max_distance) {
     if (!causal_ && options.buckets % 2 != 0)
-      throw UsageError(fmt::format(
-          "encoding {}: buckets = {} must be even, half of them for each direction", kName,
-          options.buckets));
+      throw UsageError(
+          fmt::format("encoding {}: buckets = {} must be even, half of them for each direction",
+                      kName, options.buckets));
     buckets_ = causal_ ? options.buckets : options.buckets / 2;
     exact_ = buckets_ / 2;
     if (exact_ < 1)
@@ -99,7 +100,8 @@ class T5 final : public PositionalEncoding {
     if (size < double(exact_)) return int32_t(first + int64_t(size));
     // Where the quotient is a whole number, the logarithms may fall just short of it.
     const double grown = std::log(size / double(exact_)) /
-                         std::log(double(max_distance_) / double(exact_)) * double(buckets_ - exact_);
+                         std::log(double(max_distance_) / double(exact_)) *
+                         double(buckets_ - exact_);
     return int32_t(first + std::min(buckets_ - 1, exact_ + int64_t(std::floor(grown + 1e-10))));
   }
 

@@ -1,12 +1,13 @@
 // transformer_xl: content and position scored apart (Dai et al. 2019), here for both directions:
 //   logit_ij = [(q_i + u) . k_j + (q_i + v) . W R(p_i - p_j)] / sqrt(head width)
 //   R(d) = [sin(d f_t) .. | cos(d f_t) ..], f_t = base^(-2t / width): all sines, then all cosines
-// Sign: R takes query minus key, positive for keys before the query. u, v (heads, head width) and W (heads *
-// head width, width), without bias, are per layer; width is dim, rounded up to even.
+// Sign: R takes query minus key, positive for keys before the query. u, v (heads, head width) and W
+// (heads * head width, width), without bias, are per layer; width is dim, rounded up to even.
 //
-// Positions that step alike (or drawn distances) need 2T - 1 rows of R: scores by distance, then one shift.
-// For any others the angle sum sin(a - b), cos(a - b) turns the score into a product of W^T (q + v), rotated by
-// the query's angles, with each key's own sines and cosines; no table over distances is needed.
+// Positions that step alike (or drawn distances) need 2T - 1 rows of R: scores by distance, then
+// one shift. For any others the angle sum sin(a - b), cos(a - b) turns the score into a product of
+// W^T (q + v), rotated by the query's angles, with each key's own sines and cosines; no table over
+// distances is needed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,8 +39,11 @@ class TransformerXl final : public PositionalEncoding {
  public:
   TransformerXl(const TransformerXlOptions& options, const EncodingModel& model,
                 const ModuleScope& scope)
-      : clamp_(options.clamp), heads_(model.heads), head_dim_(model.head_dim),
-        width_(model.dim + model.dim % 2), scale_(1 / std::sqrt(double(model.head_dim))) {
+      : clamp_(options.clamp),
+        heads_(model.heads),
+        head_dim_(model.head_dim),
+        width_(model.dim + model.dim % 2),
+        scale_(1 / std::sqrt(double(model.head_dim))) {
     std::vector<double> frequencies;
     for (int64_t t = 0; t < width_ / 2; ++t)
       frequencies.push_back(std::pow(options.base, -2.0 * double(t) / double(width_)));
@@ -47,11 +51,11 @@ class TransformerXl final : public PositionalEncoding {
     for (int64_t layer = 0; layer < model.layers; ++layer) {
       const ModuleScope at = scope.sub(fmt::format("layer.{}", layer));
       const Initializer small = Initializer::normal(options.deviation);
-      layers_.push_back({at.declare("content_bias", {heads_, head_dim_}, small, false),
-                         at.declare("position_bias", {heads_, head_dim_}, small, false),
-                         at.declare("position.weight", {heads_ * head_dim_, width_},
-                                    Initializer::truncated_normal(1 / std::sqrt(double(width_))),
-                                    true)});
+      layers_.push_back(
+          {at.declare("content_bias", {heads_, head_dim_}, small, false),
+           at.declare("position_bias", {heads_, head_dim_}, small, false),
+           at.declare("position.weight", {heads_ * head_dim_, width_},
+                      Initializer::truncated_normal(1 / std::sqrt(double(width_))), true)});
     }
   }
 
@@ -61,8 +65,9 @@ class TransformerXl final : public PositionalEncoding {
     traits.logits = true;
     traits.relative = true;
     traits.fractional = clamp_ == 0;
-    traits.beyond = clamp_ > 0 ? fmt::format("runs; distances beyond {} count as {}", clamp_, clamp_)
-                               : "runs; the sinusoid of distances never seen in training";
+    traits.beyond = clamp_ > 0
+                        ? fmt::format("runs; distances beyond {} count as {}", clamp_, clamp_)
+                        : "runs; the sinusoid of distances never seen in training";
     traits.free_options = {"clamp"};
     return traits;
   }
@@ -112,8 +117,8 @@ class TransformerXl final : public PositionalEncoding {
   struct Layer {
     Parameter content_bias, position_bias, weight;  // u, v, W
   };
-  // Either a table of R by distance (and, unless it is toeplitz, which row each pair takes), or the angles of
-  // queries and the sinusoids of keys.
+  // Either a table of R by distance (and, unless it is toeplitz, which row each pair takes), or the
+  // angles of queries and the sinusoids of keys.
   struct Prepared {
     Tensor table;         // (1 or B, distances, width)
     Tensor index;         // (T, T) or (B, T, T) i32
@@ -131,8 +136,7 @@ class TransformerXl final : public PositionalEncoding {
       for (int64_t distance = -clamp_; distance <= clamp_; ++distance)
         columns.push_back(double(distance));
       result.table = table(memory, columns, 1);
-      if (context.training)
-        result.index = clamped_index(memory, distances, 0, distances.length());
+      if (context.training) result.index = clamped_index(memory, distances, 0, distances.length());
     } else {
       const int64_t half = width_ / 2, count = int64_t(distances.values().size());
       std::vector<double> cosine(size_t(count * half)), sine(cosine.size());
@@ -181,8 +185,8 @@ class TransformerXl final : public PositionalEncoding {
     return ops::transpose(ops::repeat_rows(x, rows), 0, 1);
   }
 
-  // x (B, H, rows, D) times each head's matrix (H, N, D), transposed, to (H, B, rows, N): one product a head
-  // for the whole batch.
+  // x (B, H, rows, D) times each head's matrix (H, N, D), transposed, to (H, B, rows, N): one
+  // product a head for the whole batch.
   static Tensor times_head_matrix(const Tensor& x, const Tensor& matrix, bool transpose,
                                   double alpha) {
     const int64_t batch = x.size(0), heads = x.size(1), rows = x.size(2);

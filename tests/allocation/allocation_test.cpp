@@ -1,13 +1,12 @@
 // No allocation from the system after the second identical training step.
 //
-// A program of its own, because it replaces malloc and its kin (operator new ends there too) to count
-// calls. Not built with sanitizers, which bring their own.
-
-#include <malloc.h>
+// A program of its own, because it replaces malloc and its kin (operator new ends there too) to
+// count calls. Not built with sanitizers, which bring their own.
 
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <malloc.h>
 
 #include "core/parallel.h"
 #include "tests/support/op_test.h"

@@ -17,6 +17,8 @@ Backend& cpu_backend() {
   return *backend;
 }
 
-std::vector<Backend*> f64_backends() { return {&reference_backend(), &cpu_backend()}; }
+std::vector<Backend*> f64_backends() {
+  return {&reference_backend(), &cpu_backend()};
+}
 
 }  // namespace longshot::testing

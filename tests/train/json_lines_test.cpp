@@ -1,10 +1,9 @@
 #include "train/json_lines.h"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -22,7 +21,9 @@ TEST_CASE("JSON objects keep order and digits; what is not finite is null", "[js
                                .add("yes", true)
                                .add("text", std::string_view("a\"b\\c\n"))
                                .text();
-  CHECK(text == R"({"step": 3, "loss": 0.1, "bad": null, "worse": null, "yes": true, "text": "a\"b\\c\u000a"})");
+  CHECK(
+      text ==
+      R"({"step": 3, "loss": 0.1, "bad": null, "worse": null, "yes": true, "text": "a\"b\\c\u000a"})");
   CHECK(nlohmann::json::parse(text)["text"] == "a\"b\\c\n");
   CHECK(JsonObject().text() == "{}");
   CHECK(nlohmann::json::parse(json_number(0.1 + 0.2)).get<double>() == 0.1 + 0.2);
@@ -30,7 +31,8 @@ TEST_CASE("JSON objects keep order and digits; what is not finite is null", "[js
 
 TEST_CASE("a lines file is cut back to what a checkpoint knows", "[json_lines]") {
   const std::string path =
-      (std::filesystem::temp_directory_path() / fmt::format("longshot-lines-{}", getpid())).string();
+      (std::filesystem::temp_directory_path() / fmt::format("longshot-lines-{}", getpid()))
+          .string();
   std::filesystem::remove(path);
   int64_t after_first = 0;
   {

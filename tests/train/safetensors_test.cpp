@@ -1,12 +1,11 @@
 // The safetensors reader believes nothing, the writer follows the format byte for byte.
 #include "train/safetensors.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -18,7 +17,8 @@ namespace {
 
 std::string folder() {
   const std::string path =
-      (std::filesystem::temp_directory_path() / fmt::format("longshot-safetensors-{}", getpid())).string();
+      (std::filesystem::temp_directory_path() / fmt::format("longshot-safetensors-{}", getpid()))
+          .string();
   std::filesystem::create_directories(path);
   return path;
 }
@@ -63,7 +63,8 @@ TEST_CASE("written headers have the documented sizes and padding", "[safetensors
   write_safetensors(path, {{"attn.0", "F32", {1, 2, 3}, bytes(six)}}, {});
   std::string content = read_file(path);
   CHECK(uint8_t(content[0]) == 64);  // no padding needed
-  CHECK(content.substr(8, 64) == "{\"attn.0\":{\"dtype\":\"F32\",\"shape\":[1,2,3],\"data_offsets\":[0,24]}}");
+  CHECK(content.substr(8, 64) ==
+        "{\"attn.0\":{\"dtype\":\"F32\",\"shape\":[1,2,3],\"data_offsets\":[0,24]}}");
   const float four[] = {1, 2, 3, 4};
   write_safetensors(path, {{"attn0", "F32", {1, 1, 2, 2}, bytes(four)}}, {});
   content = read_file(path);
@@ -75,8 +76,10 @@ TEST_CASE("tensors come back with names, shapes and bytes", "[safetensors]") {
   const std::string path = folder() + "/round.safetensors";
   const float a[] = {1.5f, -2, 3, 4, 5, 6};
   const float b[] = {7};
-  write_safetensors(path, {{"b", "F32", {}, bytes(b)}, {"a", "F32", {2, 3}, bytes(a)}, {"none", "F32", {0, 4}, {}}},
-                    {{"note", "a \"quoted\" text"}});
+  write_safetensors(
+      path,
+      {{"b", "F32", {}, bytes(b)}, {"a", "F32", {2, 3}, bytes(a)}, {"none", "F32", {0, 4}, {}}},
+      {{"note", "a \"quoted\" text"}});
   const SafetensorsFile file = SafetensorsFile::open(path);
   CHECK(file.metadata().at("note") == "a \"quoted\" text");
   REQUIRE(file.entries().size() == 3);
@@ -105,18 +108,41 @@ TEST_CASE("damaged safetensors files are refused with a reason", "[safetensors]"
   refuses(file_of("[]", ""), "not a JSON object");
   refuses(file_of(good, std::string(7, 'x')), "take 8 bytes, the file holds 7");
   refuses(file_of(good, std::string(9, 'x')), "take 8 bytes, the file holds 9");
-  refuses(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[0],"data_offsets":[8,8]}})",
-                  std::string(8, 'x')), "stands twice");
+  refuses(
+      file_of(
+          R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[0],"data_offsets":[8,8]}})",
+          std::string(8, 'x')),
+      "stands twice");
   refuses(file_of(R"({"a":{"dtype":"F32","shape":[2]}})", ""), "tensor \"a\": needs exactly");
-  refuses(file_of(R"({"a":{"dtype":"X32","shape":[2],"data_offsets":[0,8]}})", std::string(8, 'x')), "unknown dtype");
-  refuses(file_of(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", std::string(8, 'x')), "need 12 bytes");
-  refuses(file_of(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", std::string(8, 'x')), "not a whole number");
-  refuses(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", std::string(8, 'x')), "do not hold that");
-  refuses(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", std::string(12, 'x')), "a hole");
-  refuses(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
-                  std::string(12, 'x')), "an overlap");
-  refuses(file_of(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})", std::string(8, 'x')), "overflows");
-  refuses(file_of(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", "x"), "whole number of bytes");
+  refuses(file_of(R"({"a":{"dtype":"X32","shape":[2],"data_offsets":[0,8]}})", std::string(8, 'x')),
+          "unknown dtype");
+  refuses(file_of(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", std::string(8, 'x')),
+          "need 12 bytes");
+  refuses(
+      file_of(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", std::string(8, 'x')),
+      "not a whole number");
+  refuses(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", std::string(8, 'x')),
+          "do not hold that");
+  refuses(
+      file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", std::string(12, 'x')),
+      "a hole");
+  refuses(
+      file_of(
+          R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+          std::string(12, 'x')),
+      "an overlap");
+  refuses(file_of(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})",
+                  std::string(8, 'x')),
+          "overflows");
+  refuses(file_of(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", "x"),
+          "whole number of bytes");
+  // Lists that would take far more memory than the file: 2 bytes each there, 16 in memory.
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "0,";
+  refuses(file_of("{\"a\":[" + many + "0]}", ""), "too long");
+  refuses(file_of("{\"a\":{\"shape\":[" + many + "0]}}", ""), "too long");
+  refuses(file_of("{\"a\":[" + std::string(500, '[') + std::string(500, ']') + "]}", ""),
+          "nested too deeply");
   refuses(file_of(R"({"__metadata__":{"a":1}})", ""), "metadata \"a\" is not text");
 }
 

@@ -1,104 +1,15 @@
-// The trainer's promises: equal bits across stop and resume, thread counts and evaluation habits; accumulation
-// equals the large batch; divergence and signals end a run with a usable state. Pitfall cases B23 to B28, B31, B35.
+// The trainer's promises: equal bits across stop and resume, thread counts and evaluation habits;
+// accumulation equals the large batch; divergence and signals end a run with a usable state.
+// Pitfall cases B23 to B28, B31, B35.
+#include <cmath>
+
+#include "core/parallel.h"
+#include "tests/train/small_run.h"
+#include "train/evaluator.h"
 #include "train/trainer.h"
 
-#include <unistd.h>
-
-#include <cmath>
-#include <filesystem>
-
-#include "core/config_toml.h"
-#include "core/cpu/cpu_backend.h"
-#include "core/files.h"
-#include "core/parallel.h"
-#include "tests/catch.h"
-#include "train/evaluator.h"
-#include "train/signals.h"
-
 using namespace longshot;
-
-namespace {
-
-std::string fresh_folder(const std::string& name) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / fmt::format("longshot-train-{}-{}", getpid(), name)).string();
-  std::filesystem::remove_all(path);
-  std::filesystem::create_directories(path);
-  return path;
-}
-
-struct Setup {
-  TrainerOptions options;
-  ModelOptions model;
-  std::string task = "reverse_string";
-  std::string encoding = "type = \"sinusoidal\"";
-  std::string positions = "type = \"randomized\"\nmax = 64\n";
-  Setup() {
-    model.dim = 16;
-    model.layers = 2;
-    model.heads = 2;
-    model.ffn = 32;
-    model.dropout = 0.1;
-    options.train.steps = 12;
-    options.train.batch = 8;
-    options.train.lengths.max = 10;
-    options.train.log_every = 3;
-    options.train.evaluate_every = 0;
-    options.train.checkpoint_every = 0;
-    options.evaluate.in_range_samples = 40;
-    options.evaluate.samples = 20;
-    options.seed = 5;
-    options.identity = "test";
-    options.show_progress = false;
-  }
-};
-
-// A model and everything round it, built anew each time as a new process would.
-struct Run {
-  std::unique_ptr<Backend> backend = make_cpu_backend();
-  std::unique_ptr<Context> context;
-  std::unique_ptr<Task> task;
-  std::unique_ptr<Encoder> encoder;
-  std::unique_ptr<Trainer> trainer;
-  explicit Run(const Setup& setup) {
-    context = std::make_unique<Context>(*backend);
-    task = make_task(setup.task, ConfigTable());
-    const TaskSpec spec = task->spec();
-    EncoderInterface interface;
-    interface.input_vocabulary = spec.input_vocabulary;
-    interface.output_classes = spec.output_classes;
-    encoder = std::make_unique<Encoder>(*context, setup.model, parse_toml(setup.encoding, "encoding"),
-                                        parse_toml(setup.positions, "positions"), interface, setup.options.seed);
-    trainer = std::make_unique<Trainer>(*encoder, *task, setup.options);
-  }
-  std::vector<float> parameters() const { return encoder->parameters().parameters().to_host<float>(); }
-  std::vector<float> moments() const {
-    std::vector<float> all = encoder->parameters().first_moments().to_host<float>();
-    const std::vector<float> second = encoder->parameters().second_moments().to_host<float>();
-    all.insert(all.end(), second.begin(), second.end());
-    return all;
-  }
-};
-
-std::vector<float> trained(const Setup& setup) {
-  Run run(setup);
-  REQUIRE(run.trainer->run().outcome == Outcome::done);
-  return run.parameters();
-}
-
-// Takes `steps` single steps, each in a new "process" that is told to stop before it begins.
-void step_by_step(const Setup& setup, int64_t steps) {
-  for (int64_t i = 0; i < steps; ++i) {
-    Run piece(setup);
-    request_stop();
-    const TrainResult result = piece.trainer->run();
-    clear_stop_request();
-    REQUIRE(result.outcome == Outcome::interrupted);
-    REQUIRE(result.progress.step == i + 1);
-  }
-}
-
-}  // namespace
+using namespace longshot::test;
 
 TEST_CASE("the same config gives the same bits for any number of threads", "[train]") {
   const Setup setup;
@@ -112,8 +23,8 @@ TEST_CASE("the same config gives the same bits for any number of threads", "[tra
   set_threads(before);
 }
 
-// B31: 12 steps against 4 single steps, each in a new "process", and the rest, with dropout and random positions.
-// The fourth is stopped where an evaluation is due: it must be made up for.
+// B31: 12 steps against 4 single steps, each in a new "process", and the rest, with dropout and
+// random positions. The fourth is stopped where an evaluation is due: it must be made up for.
 TEST_CASE("a stopped and resumed run ends in the uninterrupted run's bits", "[train]") {
   Setup whole;
   whole.options.train.evaluate_every = 4;
@@ -129,7 +40,8 @@ TEST_CASE("a stopped and resumed run ends in the uninterrupted run's bits", "[tr
   REQUIRE(rest.trainer->run().outcome == Outcome::done);
   CHECK(rest.parameters() == uninterrupted.parameters());
   CHECK(rest.moments() == uninterrupted.moments());
-  CHECK(read_file(pieces.options.folder + "/metrics.jsonl") == read_file(whole.options.folder + "/metrics.jsonl"));
+  CHECK(read_file(pieces.options.folder + "/metrics.jsonl") ==
+        read_file(whole.options.folder + "/metrics.jsonl"));
   CHECK(parameters_sha256(*rest.encoder) == parameters_sha256(*uninterrupted.encoder));
 }
 
@@ -186,7 +98,8 @@ TEST_CASE("evaluation does not depend on its batch size and repeats to the bit",
   }
   // A tight memory limit means batches of one, not an error.
   options.memory_mb = 1;
-  CHECK(Evaluator(*run.encoder, *run.task, options, 5).at_length(Split::test, 9).loss == Approx(first.loss).epsilon(1e-6));
+  CHECK(Evaluator(*run.encoder, *run.task, options, 5).at_length(Split::test, 9).loss ==
+        Approx(first.loss).epsilon(1e-6));
 }
 
 TEST_CASE("a loss that is not finite stops the run with a saved state", "[train]") {
@@ -201,7 +114,8 @@ TEST_CASE("a loss that is not finite stops the run with a saved state", "[train]
   REQUIRE(result.outcome == Outcome::diverged);
   CHECK(result.progress.diverged);
   CHECK(file_exists(setup.options.folder + "/training_state.safetensors"));
-  CHECK_THAT(read_file(setup.options.folder + "/metrics.jsonl"), ContainsSubstring("\"loss\": null"));
+  CHECK_THAT(read_file(setup.options.folder + "/metrics.jsonl"),
+             ContainsSubstring("\"loss\": null"));
   // Asked again, it says so instead of going on.
   Run again(setup);
   CHECK(again.trainer->run().outcome == Outcome::diverged);
@@ -258,7 +172,8 @@ TEST_CASE("parameters travel by file between equal models only", "[train]") {
   CHECK_THROWS_WITH(load_parameters(path, *Run(deep).encoder), ContainsSubstring("is missing"));
   Setup shallow = setup;
   shallow.model.layers = 1;
-  CHECK_THROWS_WITH(load_parameters(path, *Run(shallow).encoder), ContainsSubstring("does not belong"));
+  CHECK_THROWS_WITH(load_parameters(path, *Run(shallow).encoder),
+                    ContainsSubstring("does not belong"));
   const CheckpointModel model = read_checkpoint_model(path);
   CHECK(model.encoding.find("type")->as_string() == "rope");
   CHECK(model.interface.output_classes == source.task->spec().output_classes);

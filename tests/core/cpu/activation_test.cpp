@@ -13,15 +13,22 @@ const std::vector<Unary> kAll = {Unary::relu, Unary::gelu, Unary::gelu_tanh, Una
 
 double reference(Unary op, double x) {
   switch (op) {
-    case Unary::relu: return x > 0 ? x : 0;
-    case Unary::gelu: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Unary::relu:
+      return x > 0 ? x : 0;
+    case Unary::gelu:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
     case Unary::gelu_tanh:
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
-    case Unary::exp: return std::exp(x);
-    case Unary::log: return std::log(x);
-    case Unary::tanh: return std::tanh(x);
-    case Unary::sigmoid: return 1 / (1 + std::exp(-x));
-    case Unary::square: return x * x;
+    case Unary::exp:
+      return std::exp(x);
+    case Unary::log:
+      return std::log(x);
+    case Unary::tanh:
+      return std::tanh(x);
+    case Unary::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Unary::square:
+      return x * x;
   }
   return 0;
 }
@@ -50,7 +57,8 @@ std::vector<T> inputs(Unary op, int64_t n) {
 TEST_CASE("unary values by hand", "[cpu][activation]") {
   // gelu(1) = Phi(1) = 0.8413447461; gelu(-1) = -0.1586552539; sigmoid(0) = 1/2.
   const std::vector<float> x = {1, -1, 0};
-  expect_close(run(Unary::gelu, x), std::vector<double>{0.8413447461, -0.1586552539, 0}, 2e-7, "gelu");
+  expect_close(run(Unary::gelu, x), std::vector<double>{0.8413447461, -0.1586552539, 0}, 2e-7,
+               "gelu");
   expect_close(run(Unary::gelu_tanh, x), std::vector<double>{0.8411919906, -0.1588080094, 0}, 2e-7,
                "gelu_tanh");
   CHECK(run(Unary::relu, x) == std::vector<float>{1, 0, 0});
@@ -96,10 +104,12 @@ TEST_CASE("unary_backward against finite differences, written and added", "[cpu]
       if (accumulate) {
         for (size_t i = 0; i < gradient.size(); ++i) gradient[i] -= base[i];
       }
-      expect_gradient(x, gradient, [&] { return dot(run(op, x), dy); }, fmt::format("unary {}", int(op)));
+      expect_gradient(
+          x, gradient, [&] { return dot(run(op, x), dy); }, fmt::format("unary {}", int(op)));
     }
     // f32 agrees with f64.
-    const std::vector<float> xf(x.begin(), x.end()), yf(y.begin(), y.end()), dyf(dy.begin(), dy.end());
+    const std::vector<float> xf(x.begin(), x.end()), yf(y.begin(), y.end()),
+        dyf(dy.begin(), dy.end());
     Guarded<float> dxf(37);
     Guarded<double> dxd(37);
     UnaryBackwardArgs args;
@@ -113,7 +123,9 @@ TEST_CASE("unary_backward against finite differences, written and added", "[cpu]
 }
 
 TEST_CASE("activation_backward: gradient, bias gradient, either alone", "[cpu][activation]") {
-  struct Case { int64_t rows, columns; };
+  struct Case {
+    int64_t rows, columns;
+  };
   const std::pair<Activation, Unary> pairs[] = {{Activation::none, Unary::square},
                                                 {Activation::relu, Unary::relu},
                                                 {Activation::gelu, Unary::gelu},
@@ -122,9 +134,11 @@ TEST_CASE("activation_backward: gradient, bias gradient, either alone", "[cpu][a
     for (auto [activation, op] : pairs) {
       const int64_t n = rows * columns;
       const auto pre = inputs<double>(op, n), dy = uniform<double>(n, 2);
-      std::vector<double> want(static_cast<size_t>(n)), want_bias(static_cast<size_t>(columns), 0.0);
+      std::vector<double> want(static_cast<size_t>(n)),
+          want_bias(static_cast<size_t>(columns), 0.0);
       UnaryBackwardArgs unary;
-      unary.op = op, unary.n = n, unary.x = pre.data(), unary.dy = dy.data(), unary.dx = want.data();
+      unary.op = op, unary.n = n, unary.x = pre.data(), unary.dy = dy.data(),
+      unary.dx = want.data();
       if (activation == Activation::none) {
         want = dy;
       } else {
@@ -137,7 +151,8 @@ TEST_CASE("activation_backward: gradient, bias gradient, either alone", "[cpu][a
           expect_thread_independent(
               [&] {
                 Guarded<double> dx(n);
-                Guarded<double> dbias = accumulate ? Guarded<double>(base) : Guarded<double>(columns);
+                Guarded<double> dbias =
+                    accumulate ? Guarded<double>(base) : Guarded<double>(columns);
                 ActivationBackwardArgs args;
                 args.activation = activation, args.rows = rows, args.columns = columns;
                 args.pre_activation = activation == Activation::none ? nullptr : pre.data();

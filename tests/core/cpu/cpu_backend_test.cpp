@@ -33,7 +33,8 @@ TEST_CASE("cpu backend: memory is aligned, copied and cleared", "[cpu][backend]"
   }
 }
 
-TEST_CASE("cpu backend: out of memory names the bytes, i32 arithmetic is refused", "[cpu][backend]") {
+TEST_CASE("cpu backend: out of memory names the bytes, i32 arithmetic is refused",
+          "[cpu][backend]") {
   const auto backend = make_cpu_backend();
   const size_t impossible = size_t(1) << 62;
   CHECK_THROWS_WITH(backend->allocate(impossible), ContainsSubstring("4611686018427387904 bytes"));

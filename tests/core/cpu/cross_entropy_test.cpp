@@ -16,12 +16,16 @@ struct Problem {
   double smoothing = 0;
   const double* count_override = nullptr;
 
-  struct Result { std::vector<T> loss, row_loss, lse; double denominator; };
+  struct Result {
+    std::vector<T> loss, row_loss, lse;
+    double denominator;
+  };
   Result forward() const {
     Guarded<T> loss(1), row_loss(rows), lse(rows);
     Guarded<double> denominator(1);
     CrossEntropyArgs args;
-    args.rows = rows, args.columns = columns, args.logits = logits.data(), args.targets = targets.data();
+    args.rows = rows, args.columns = columns, args.logits = logits.data(),
+    args.targets = targets.data();
     args.smoothing = smoothing, args.count_override = count_override;
     args.log_sum_exp = lse.data(), args.row_loss = row_loss.data(), args.loss = loss.data();
     args.denominator = denominator.data();
@@ -32,8 +36,10 @@ struct Problem {
     const Result result = forward();
     Guarded<T> dlogits = base != nullptr ? Guarded<T>(*base) : Guarded<T>(rows * columns);
     CrossEntropyBackwardArgs args;
-    args.rows = rows, args.columns = columns, args.logits = logits.data(), args.targets = targets.data();
-    args.smoothing = smoothing, args.log_sum_exp = result.lse.data(), args.denominator = &result.denominator;
+    args.rows = rows, args.columns = columns, args.logits = logits.data(),
+    args.targets = targets.data();
+    args.smoothing = smoothing, args.log_sum_exp = result.lse.data(),
+    args.denominator = &result.denominator;
     args.dloss = &dloss, args.dlogits = dlogits.data(), args.accumulate = base != nullptr;
     cpu::cross_entropy_backward<T>(args);
     return dlogits.values();
@@ -51,23 +57,27 @@ TEST_CASE("cross-entropy by hand", "[cpu][loss]") {
   expect_close(result.loss, std::vector<double>{(ln8 + std::log(1.6)) / 2}, 1e-14, "loss");
   CHECK(result.denominator == 2);
   expect_close(problem.backward(1),
-               std::vector<double>{-7 / 16., 2 / 16., 5 / 16., 1 / 16., 2 / 16., -3 / 16., 0, 0, 0}, 1e-14, "dlogits");
+               std::vector<double>{-7 / 16., 2 / 16., 5 / 16., 1 / 16., 2 / 16., -3 / 16., 0, 0, 0},
+               1e-14, "dlogits");
 
   // Smoothing 0.3: 0.7 nll + 0.3 mean of -log p, where the -log p are ln 8, ln 4, ln 1.6.
   problem.smoothing = 0.3;
   const double mean = (ln8 + std::log(4.0) + std::log(1.6)) / 3;
   result = problem.forward();
-  expect_close(result.row_loss, std::vector<double>{0.7 * ln8 + 0.3 * mean, 0.7 * std::log(1.6) + 0.3 * mean, 0},
+  expect_close(result.row_loss,
+               std::vector<double>{0.7 * ln8 + 0.3 * mean, 0.7 * std::log(1.6) + 0.3 * mean, 0},
                1e-14, "smoothed");
   problem.smoothing = 0;
   const double count = 8;  // of the whole optimizer step
   problem.count_override = &count;
   result = problem.forward();
-  expect_close(result.loss, std::vector<double>{(ln8 + std::log(1.6)) / 8}, 1e-14, "with a count given");
+  expect_close(result.loss, std::vector<double>{(ln8 + std::log(1.6)) / 8}, 1e-14,
+               "with a count given");
   CHECK(result.denominator == 8);
 }
 
-TEST_CASE("cross-entropy with every target ignored: loss 0, denominator 0, zero gradients", "[cpu][loss]") {
+TEST_CASE("cross-entropy with every target ignored: loss 0, denominator 0, zero gradients",
+          "[cpu][loss]") {
   Problem<float> problem{4, 5, uniform<float>(20, 1), {-1, -1, -1, -1}};
   const auto result = problem.forward();
   CHECK(result.loss[0] == 0);
@@ -88,7 +98,9 @@ TEST_CASE("cross-entropy survives large logits", "[cpu][loss]") {
 
 TEMPLATE_TEST_CASE("cross-entropy against double loops", "[cpu][loss]", float, double) {
   using T = TestType;
-  struct Case { int64_t rows, columns; };
+  struct Case {
+    int64_t rows, columns;
+  };
   for (auto [R, C] : {Case{1, 1}, {5000, 3}, {301, 37}, {7, 1009}, {64, 128}, {3, 50021}}) {
     for (double e : {0.0, 0.1}) {
       Problem<T> problem{R, C, uniform<T>(R * C, 1, -5, 5), integers(R, 2, -1, int(C) - 1), e};
@@ -103,18 +115,22 @@ TEMPLATE_TEST_CASE("cross-entropy against double loops", "[cpu][loss]", float, d
         for (int64_t c = 0; c < C; ++c) {
           p[size_t(c)] = std::exp(double(problem.logits[size_t(r * C + c)])) / z;
           mean -= std::log(p[size_t(c)]) / double(C);
-          gradient.push_back(target < 0 ? 0 : (p[size_t(c)] - (1 - e) * (c == target) - e / double(C)) / count * 3);
+          gradient.push_back(target < 0 ? 0
+                                        : (p[size_t(c)] - (1 - e) * (c == target) - e / double(C)) /
+                                              count * 3);
         }
         rows.push_back(target < 0 ? 0 : -(1 - e) * std::log(p[size_t(target)]) + e * mean);
         sum += rows.back();
       }
       const auto result = problem.forward();
       expect_close(result.row_loss, rows, 2 * tolerance<T>(), "row loss");
-      expect_close(result.loss, std::vector<double>{count == 0 ? 0 : sum / count}, tolerance<T>(), "loss");
+      expect_close(result.loss, std::vector<double>{count == 0 ? 0 : sum / count}, tolerance<T>(),
+                   "loss");
       CHECK(result.denominator == count);
       if (count > 0) expect_close(problem.backward(3), gradient, tolerance<T>(), "dlogits");
       const auto base = uniform<T>(R * C, 4);
-      if (count > 0) expect_close(problem.backward(3, &base), added(base, gradient), tolerance<T>(), "added");
+      if (count > 0)
+        expect_close(problem.backward(3, &base), added(base, gradient), tolerance<T>(), "added");
       expect_thread_independent([&] { return problem.forward().loss; }, "loss");
       expect_thread_independent([&] { return problem.backward(1); }, "dlogits");
     }
@@ -125,9 +141,11 @@ TEST_CASE("cross_entropy_backward against finite differences", "[cpu][loss]") {
   const double count = 5;
   for (double e : {0.0, 0.2}) {
     for (const double* override_count : {static_cast<const double*>(nullptr), &count}) {
-      Problem<double> problem{4, 7, uniform<double>(28, 1, -2, 2), {3, -1, 0, 6}, e, override_count};
+      Problem<double> problem{
+          4, 7, uniform<double>(28, 1, -2, 2), {3, -1, 0, 6}, e, override_count};
       const auto gradient = problem.backward(2.0);
-      expect_gradient(problem.logits, gradient, [&] { return 2 * problem.forward().loss[0]; }, "cross-entropy");
+      expect_gradient(
+          problem.logits, gradient, [&] { return 2 * problem.forward().loss[0]; }, "cross-entropy");
     }
   }
 }

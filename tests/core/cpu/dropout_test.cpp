@@ -7,7 +7,8 @@
 using namespace longshot;
 using namespace longshot::test;
 
-TEST_CASE("vectorised Philox gives the scalar words, also across the 32-bit border", "[cpu][dropout]") {
+TEST_CASE("vectorised Philox gives the scalar words, also across the 32-bit border",
+          "[cpu][dropout]") {
   for (uint64_t first : {uint64_t(0), uint64_t(5), uint64_t(0xFFFFFFF0u), uint64_t(1) << 40}) {
     for (int64_t blocks : {0, 1, 3, 31, 32, 33, 100}) {
       const RandomKey key{0x123456789ABCDEFull, RandomPurpose::dropout, 77, 0xFFFFFFFFu};
@@ -24,7 +25,8 @@ TEST_CASE("vectorised Philox gives the scalar words, also across the 32-bit bord
 namespace {
 
 template <class T>
-std::vector<T> run(const std::vector<T>& x, const DropoutSpec& spec, const std::vector<T>* base = nullptr) {
+std::vector<T> run(const std::vector<T>& x, const DropoutSpec& spec,
+                   const std::vector<T>* base = nullptr) {
   Guarded<T> y = base != nullptr ? Guarded<T>(*base) : Guarded<T>(int64_t(x.size()));
   DropoutArgs args;
   args.n = int64_t(x.size()), args.x = x.data(), args.y = y.data(), args.dropout = spec;
@@ -35,7 +37,8 @@ std::vector<T> run(const std::vector<T>& x, const DropoutSpec& spec, const std::
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("dropout follows its definition element by element", "[cpu][dropout]", float, double) {
+TEMPLATE_TEST_CASE("dropout follows its definition element by element", "[cpu][dropout]", float,
+                   double) {
   using T = TestType;
   StepState state;
   state.seed = 9, state.step = 4, state.training = 1;
@@ -72,7 +75,8 @@ TEST_CASE("dropout keeps everything when p = 0 or not training", "[cpu][dropout]
   expect_same_bits(run(x, spec), x, "p = 0 without a state");
 }
 
-TEST_CASE("dropout drops about the share asked for, differently by step and stream", "[cpu][dropout]") {
+TEST_CASE("dropout drops about the share asked for, differently by step and stream",
+          "[cpu][dropout]") {
   StepState state;
   state.training = 1;
   DropoutSpec spec;

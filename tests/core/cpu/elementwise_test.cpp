@@ -25,18 +25,28 @@ TEMPLATE_TEST_CASE("affine: alpha x + beta", "[cpu][elementwise]", float, double
   }
 }
 
-TEMPLATE_TEST_CASE("binary with equal shapes and with a repeated suffix", "[cpu][elementwise]", float,
-                   double) {
+TEMPLATE_TEST_CASE("binary with equal shapes and with a repeated suffix", "[cpu][elementwise]",
+                   float, double) {
   using T = TestType;
-  for (auto [n, period] : {std::pair<int64_t, int64_t>{12, 12}, {12, 4}, {12, 1}, {66000, 3}, {70007 * 2, 70007},
-                           {513 * 300, 513}, {1, 1}, {64 * 4096, 64}, {0, 0}, {0, 5}}) {
+  for (auto [n, period] : {std::pair<int64_t, int64_t>{12, 12},
+                           {12, 4},
+                           {12, 1},
+                           {66000, 3},
+                           {70007 * 2, 70007},
+                           {513 * 300, 513},
+                           {1, 1},
+                           {64 * 4096, 64},
+                           {0, 0},
+                           {0, 5}}) {
     for (Binary op : {Binary::add, Binary::sub, Binary::mul}) {
       for (bool accumulate : {false, true}) {
         const auto a = uniform<T>(n, 1), b = uniform<T>(period, 2), base = uniform<T>(n, 3);
         std::vector<double> want;
         for (int64_t i = 0; i < n; ++i) {
           const double u = double(a[size_t(i)]), v = double(b[size_t(i % period)]);
-          want.push_back((op == Binary::add ? u + v : op == Binary::sub ? u - v : u * v) +
+          want.push_back((op == Binary::add   ? u + v
+                          : op == Binary::sub ? u - v
+                                              : u * v) +
                          (accumulate ? double(base[size_t(i)]) : 0));
         }
         Guarded<T> out = accumulate ? Guarded<T>(base) : Guarded<T>(n);
@@ -64,7 +74,8 @@ TEST_CASE("binary may write over its first input", "[cpu][elementwise]") {
 }
 
 TEST_CASE("scale_rows", "[cpu][elementwise]") {
-  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{3, 5}, {1, 1}, {257, 129}, {2, 50000}, {0, 3}, {3, 0}}) {
+  for (auto [rows, columns] :
+       {std::pair<int64_t, int64_t>{3, 5}, {1, 1}, {257, 129}, {2, 50000}, {0, 3}, {3, 0}}) {
     const auto x = uniform<float>(rows * columns, 1), scale = uniform<float>(rows, 2);
     const auto base = uniform<float>(rows * columns, 3);
     for (bool accumulate : {false, true}) {

@@ -20,7 +20,8 @@ TEST_CASE("embedding by hand", "[cpu][embedding]") {
   Guarded<double> dtable(std::vector<double>{1, 1, 1, 1, 1, 1});
   EmbeddingBackwardArgs back;
   back.count = 3, back.rows = 3, back.columns = 2, back.scale = 10;
-  back.ids = ids.data(), back.dout = dout.data(), back.dtable = dtable.data(), back.accumulate = true;
+  back.ids = ids.data(), back.dout = dout.data(), back.dtable = dtable.data(),
+  back.accumulate = true;
   cpu::embedding_backward<double>(back);
   CHECK(dtable.values() == std::vector<double>{31, 41, 1, 1, 61, 81});
   back.accumulate = false;
@@ -28,27 +29,40 @@ TEST_CASE("embedding by hand", "[cpu][embedding]") {
   CHECK(dtable.values() == std::vector<double>{30, 40, 0, 0, 60, 80});
 }
 
-TEMPLATE_TEST_CASE("embedding_backward over vocabularies from 1 to large", "[cpu][embedding]", float, double) {
+TEMPLATE_TEST_CASE("embedding_backward over vocabularies from 1 to large", "[cpu][embedding]",
+                   float, double) {
   using T = TestType;
-  struct Case { int64_t count, rows, columns; int low, high; };
-  for (auto [N, R, C, low, high] : {Case{10000, 3, 64, 0, 2}, {10000, 1, 17, 0, 0}, {5000, 20011, 33, 0, 20010},
-                                    {1, 1, 1, 0, 0}, {127, 7, 5, 3, 3}, {4096, 50, 16, 0, 49}, {0, 4, 3, 0, 3},
-                                    {33, 2, 0, 0, 1}, {129, 300, 8, 100, 104}}) {
+  struct Case {
+    int64_t count, rows, columns;
+    int low, high;
+  };
+  for (auto [N, R, C, low, high] : {Case{10000, 3, 64, 0, 2},
+                                    {10000, 1, 17, 0, 0},
+                                    {5000, 20011, 33, 0, 20010},
+                                    {1, 1, 1, 0, 0},
+                                    {127, 7, 5, 3, 3},
+                                    {4096, 50, 16, 0, 49},
+                                    {0, 4, 3, 0, 3},
+                                    {33, 2, 0, 0, 1},
+                                    {129, 300, 8, 100, 104}}) {
     const auto ids = integers(N, 1, low, high);
     const auto dout = uniform<T>(N * C, 2), base = uniform<T>(R * C, 3);
     for (bool accumulate : {false, true}) {
       std::vector<double> want(size_t(R * C), 0.0);
       for (int64_t r = 0; r < N; ++r)
-        for (int64_t c = 0; c < C; ++c) want[size_t(ids[size_t(r)] * C + c)] += 1.5 * double(dout[size_t(r * C + c)]);
+        for (int64_t c = 0; c < C; ++c)
+          want[size_t(ids[size_t(r)] * C + c)] += 1.5 * double(dout[size_t(r * C + c)]);
       if (accumulate) want = added(base, want);
       expect_thread_independent(
           [&] {
             Guarded<T> dtable = accumulate ? Guarded<T>(base) : Guarded<T>(R * C);
             EmbeddingBackwardArgs args;
-            args.count = N, args.rows = R, args.columns = C, args.scale = 1.5, args.accumulate = accumulate;
+            args.count = N, args.rows = R, args.columns = C, args.scale = 1.5,
+            args.accumulate = accumulate;
             args.ids = ids.data(), args.dout = dout.data(), args.dtable = dtable.data();
             cpu::embedding_backward<T>(args);
-            expect_close(dtable.values(), want, 10 * tolerance<T>(), fmt::format("{} ids of {}", N, R));
+            expect_close(dtable.values(), want, 10 * tolerance<T>(),
+                         fmt::format("{} ids of {}", N, R));
             return dtable.values();
           },
           "embedding_backward");
@@ -57,7 +71,8 @@ TEMPLATE_TEST_CASE("embedding_backward over vocabularies from 1 to large", "[cpu
 }
 
 TEST_CASE("embedding over odd shapes", "[cpu][embedding]") {
-  for (auto [N, R, C] : {std::tuple<int64_t, int64_t, int64_t>{2000, 11, 37}, {1, 1, 1}, {0, 3, 4}, {5, 3, 0}}) {
+  for (auto [N, R, C] :
+       {std::tuple<int64_t, int64_t, int64_t>{2000, 11, 37}, {1, 1, 1}, {0, 3, 4}, {5, 3, 0}}) {
     const auto ids = integers(N, 1, 0, int(R) - 1);
     const auto table = uniform<float>(R * C, 2);
     std::vector<double> want;

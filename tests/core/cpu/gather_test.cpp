@@ -30,9 +30,15 @@ TEST_CASE("gather by hand: negative indices give 0, repeats add in the gradient"
 }
 
 TEST_CASE("gather over outer blocks and index batches", "[cpu][gather]") {
-  struct Case { int64_t outer, rows, source, columns, batches; };
-  for (auto [N, R, S, C, B] : {Case{6, 5, 11, 7, 3}, {4, 40, 79, 40, 1}, {8, 64, 127, 64, 8}, {1, 1, 1, 1, 1},
-                               {2, 3, 4, 0, 1}, {0, 3, 4, 5, 1}}) {
+  struct Case {
+    int64_t outer, rows, source, columns, batches;
+  };
+  for (auto [N, R, S, C, B] : {Case{6, 5, 11, 7, 3},
+                               {4, 40, 79, 40, 1},
+                               {8, 64, 127, 64, 8},
+                               {1, 1, 1, 1, 1},
+                               {2, 3, 4, 0, 1},
+                               {0, 3, 4, 5, 1}}) {
     const auto x = uniform<float>(N * R * S, 1);
     const auto index = integers(B * R * C, 2, -1, int(S) - 1);
     const auto dy = uniform<float>(N * R * C, 3);

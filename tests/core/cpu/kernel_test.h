@@ -2,10 +2,9 @@
 // finite differences, and the rule that bits do not depend on the number of threads.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <cstring>
+#include <fmt/format.h>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,8 @@ template <class T>
 class Guarded {
  public:
   static constexpr size_t kGuard = 32;
-  explicit Guarded(int64_t n, T value = std::nan("")) : n_(size_t(n)), data_(n_ + 2 * kGuard, T(-77)) {
+  explicit Guarded(int64_t n, T value = std::nan(""))
+      : n_(size_t(n)), data_(n_ + 2 * kGuard, T(-77)) {
     for (size_t i = 0; i < n_; ++i) data_[kGuard + i] = value;
   }
   explicit Guarded(const std::vector<T>& values) : Guarded(int64_t(values.size())) {

@@ -70,7 +70,8 @@ TEST_CASE("permute by hand: a 2 x 3 matrix turned", "[cpu][layout]") {
 }
 
 TEST_CASE("copy_chunks: slices and joins, written and added", "[cpu][layout]") {
-  for (auto [outer, chunk] : {std::pair<int64_t, int64_t>{3, 5}, {1, 100003}, {5000, 17}, {0, 4}, {4, 0}}) {
+  for (auto [outer, chunk] :
+       {std::pair<int64_t, int64_t>{3, 5}, {1, 100003}, {5000, 17}, {0, 4}, {4, 0}}) {
     const int64_t x_stride = chunk + 3, out_stride = chunk + 6;
     const auto x = uniform<float>(outer * x_stride + 1, 1);
     const auto base = uniform<float>(outer * out_stride + 2, 2);
@@ -101,14 +102,24 @@ TEST_CASE("copy_chunks: slices and joins, written and added", "[cpu][layout]") {
 
 TEST_CASE("split_heads and merge_heads against index loops, and inverse to each other",
           "[cpu][layout]") {
-  struct Case { int64_t batch, length, heads, head_dim; int parts; };
-  for (auto [B, L, H, D, P] : {Case{2, 3, 4, 5, 3}, {1, 1, 1, 1, 1}, {3, 41, 8, 8, 3}, {2, 7, 3, 64, 2},
-                               {4, 33, 2, 16, 1}, {1, 5, 3, 32, 3}, {0, 3, 2, 8, 3}, {2, 0, 2, 8, 2}}) {
+  struct Case {
+    int64_t batch, length, heads, head_dim;
+    int parts;
+  };
+  for (auto [B, L, H, D, P] : {Case{2, 3, 4, 5, 3},
+                               {1, 1, 1, 1, 1},
+                               {3, 41, 8, 8, 3},
+                               {2, 7, 3, 64, 2},
+                               {4, 33, 2, 16, 1},
+                               {1, 5, 3, 32, 3},
+                               {0, 3, 2, 8, 3},
+                               {2, 0, 2, 8, 2}}) {
     const int64_t size = B * L * H * D;
     const auto merged = uniform<float>(size * P, 1);
     for (bool accumulate : {false, true}) {
       const auto base = uniform<float>(size, 9);
-      std::vector<Guarded<float>> part(size_t(P), accumulate ? Guarded<float>(base) : Guarded<float>(size));
+      std::vector<Guarded<float>> part(size_t(P),
+                                       accumulate ? Guarded<float>(base) : Guarded<float>(size));
       HeadsArgs args;
       args.batch = B, args.length = L, args.heads = H, args.head_dim = D, args.parts = P;
       auto source = merged;
@@ -146,8 +157,16 @@ TEST_CASE("split_heads and merge_heads against index loops, and inverse to each 
 }
 
 TEST_CASE("expand repeats along a middle axis", "[cpu][layout]") {
-  struct Case { int64_t outer, repeat, inner; };
-  for (auto [O, N, I] : {Case{2, 3, 4}, {1, 1, 1}, {3, 5000, 1}, {1, 70001, 1}, {7, 3, 1009}, {2, 0, 3}, {0, 2, 3}}) {
+  struct Case {
+    int64_t outer, repeat, inner;
+  };
+  for (auto [O, N, I] : {Case{2, 3, 4},
+                         {1, 1, 1},
+                         {3, 5000, 1},
+                         {1, 70001, 1},
+                         {7, 3, 1009},
+                         {2, 0, 3},
+                         {0, 2, 3}}) {
     const auto x = uniform<double>(O * I, 1);
     const auto base = uniform<double>(O * N * I, 2);
     for (bool accumulate : {false, true}) {

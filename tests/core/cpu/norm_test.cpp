@@ -39,15 +39,19 @@ struct Problem {
     return fmt::format("{}x{} rms {} residual {} affine {} p {}", rows, columns, rms, with_residual,
                        affine, p);
   }
-  struct Result { std::vector<T> sum, y, mean, inverse; };
+  struct Result {
+    std::vector<T> sum, y, mean, inverse;
+  };
   Result forward() const {
-    Guarded<T> y(rows * columns), sum(with_residual ? rows * columns : 0), mean(rows), inverse(rows);
+    Guarded<T> y(rows * columns), sum(with_residual ? rows * columns : 0), mean(rows),
+        inverse(rows);
     NormArgs args;
     args.rows = rows, args.columns = columns, args.rms = rms, args.x = x.data();
     if (with_residual) args.residual = residual.data(), args.sum = sum.data();
     args.dropout = dropout();
     if (affine) args.gain = gain.data(), args.bias = bias.data();
-    args.y = y.data(), args.mean = rms ? nullptr : mean.data(), args.inverse_deviation = inverse.data();
+    args.y = y.data(), args.mean = rms ? nullptr : mean.data(),
+    args.inverse_deviation = inverse.data();
     cpu::norm<T>(args);
     return {with_residual ? sum.values() : x, y.values(), mean.values(), inverse.values()};
   }
@@ -60,7 +64,8 @@ struct Problem {
       for (int64_t c = 0; c < columns; ++c) {
         const uint64_t element = uint64_t(r * columns + c + kState.sample_offset * columns);
         const RandomKey key{kState.seed, RandomPurpose::dropout, 5, kState.step};
-        const double keep = p > 0 && to_unit_float(random_word(key, element)) < p ? 0 : 1 / (1 - double(p));
+        const double keep =
+            p > 0 && to_unit_float(random_word(key, element)) < p ? 0 : 1 / (1 - double(p));
         s.push_back(double(x[size_t(r * columns + c)]) +
                     (with_residual ? keep * double(residual[size_t(r * columns + c)]) : 0));
         mean += s.back() / double(columns);
@@ -76,17 +81,20 @@ struct Problem {
   }
 };
 
-struct Gradients { std::vector<double> dx, dresidual, dgain, dbias; };
+struct Gradients {
+  std::vector<double> dx, dresidual, dgain, dbias;
+};
 
 // start: what every gradient holds before (added to when accumulate).
 template <class T>
 Gradients backward(const Problem<T>& problem, const std::vector<T>& dy,
-                   const std::type_identity_t<std::vector<T>>* dsum,
-                   bool accumulate, std::type_identity_t<T> start = 0) {
+                   const std::type_identity_t<std::vector<T>>* dsum, bool accumulate,
+                   std::type_identity_t<T> start = 0) {
   const auto forward = problem.forward();
   const int64_t n = problem.rows * problem.columns;
   const T fresh = accumulate ? start : T(NAN);
-  Guarded<T> dx(n, fresh), dresidual(n, fresh), dgain(problem.columns, fresh), dbias(problem.columns, fresh);
+  Guarded<T> dx(n, fresh), dresidual(n, fresh), dgain(problem.columns, fresh),
+      dbias(problem.columns, fresh);
   NormBackwardArgs args;
   args.rows = problem.rows, args.columns = problem.columns, args.rms = problem.rms;
   args.sum = forward.sum.data(), args.gain = problem.affine ? problem.gain.data() : nullptr;
@@ -96,9 +104,11 @@ Gradients backward(const Problem<T>& problem, const std::vector<T>& dy,
   args.dropout = problem.dropout();
   args.dx = dx.data(), args.dgain = dgain.data(), args.dbias = dbias.data();
   args.dresidual = problem.with_residual ? dresidual.data() : nullptr;
-  args.accumulate_dx = args.accumulate_dresidual = args.accumulate_dgain = args.accumulate_dbias = accumulate;
+  args.accumulate_dx = args.accumulate_dresidual = args.accumulate_dgain = args.accumulate_dbias =
+      accumulate;
   cpu::norm_backward<T>(args);
-  return {widened(dx.values()), widened(dresidual.values()), widened(dgain.values()), widened(dbias.values())};
+  return {widened(dx.values()), widened(dresidual.values()), widened(dgain.values()),
+          widened(dbias.values())};
 }
 
 }  // namespace
@@ -108,31 +118,36 @@ TEST_CASE("layer norm by hand", "[cpu][norm]") {
   Problem<double> problem(1, 4, false, false, false, 0);
   problem.x = {1, 0, 0, 0};
   const auto result = problem.forward();
-  expect_close(result.y, std::vector<double>{1.73200462, -0.57733487, -0.57733487, -0.57733487}, 5e-9, "y");
+  expect_close(result.y, std::vector<double>{1.73200462, -0.57733487, -0.57733487, -0.57733487},
+               5e-9, "y");
   CHECK(result.mean[0] == 0.25);
   // RMS norm of (3, 4): divided by sqrt(12.5 + 1e-5).
   Problem<double> rms(1, 2, true, false, false, 0);
   rms.x = {3, 4};
-  expect_close(rms.forward().y, std::vector<double>{3 / std::sqrt(12.50001), 4 / std::sqrt(12.50001)}, 1e-14, "rms");
+  expect_close(rms.forward().y,
+               std::vector<double>{3 / std::sqrt(12.50001), 4 / std::sqrt(12.50001)}, 1e-14, "rms");
 }
 
 TEST_CASE("layer norm of a far-off row keeps its precision", "[cpu][norm]") {
   // 1e4 + (1, 0, 0, 0): the one-pass formula mean(x^2) - mean(x)^2 would lose every digit in f32.
   Problem<float> problem(1, 4, false, false, false, 0);
   problem.x = {10001, 10000, 10000, 10000};
-  expect_close(problem.forward().y, std::vector<double>{1.73200462, -0.57733487, -0.57733487, -0.57733487},
-               1e-6, "y");
+  expect_close(problem.forward().y,
+               std::vector<double>{1.73200462, -0.57733487, -0.57733487, -0.57733487}, 1e-6, "y");
 }
 
 TEMPLATE_TEST_CASE("norm against double loops", "[cpu][norm]", float, double) {
   using T = TestType;
-  struct Case { int64_t rows, columns; };
+  struct Case {
+    int64_t rows, columns;
+  };
   for (auto [R, C] : {Case{1, 1}, {3, 7}, {129, 64}, {67, 130}, {5, 1031}, {0, 8}, {8, 0}}) {
     for (bool rms : {false, true}) {
       for (bool fused : {false, true}) {
         for (bool affine : {false, true}) {
           const Problem<T> problem(R, C, rms, fused, affine, fused ? 0.3f : 0.0f);
-          expect_close(problem.forward().y, problem.reference(), 4 * tolerance<T>(), problem.name());
+          expect_close(problem.forward().y, problem.reference(), 4 * tolerance<T>(),
+                       problem.name());
           expect_thread_independent([&] { return problem.forward().y; }, problem.name());
         }
       }
@@ -158,7 +173,8 @@ TEST_CASE("norm with only a gain or only a bias", "[cpu][norm]") {
   }
 }
 
-TEST_CASE("norm_backward against finite differences, through y and sum, with dropout", "[cpu][norm]") {
+TEST_CASE("norm_backward against finite differences, through y and sum, with dropout",
+          "[cpu][norm]") {
   for (bool rms : {false, true}) {
     for (bool fused : {false, true}) {
       for (bool affine : {false, true}) {
@@ -177,7 +193,8 @@ TEST_CASE("norm_backward against finite differences, through y and sum, with dro
               }
             }
             expect_gradient(problem.x, g.dx, loss, problem.name() + " dx");
-            if (fused) expect_gradient(problem.residual, g.dresidual, loss, problem.name() + " dresidual");
+            if (fused)
+              expect_gradient(problem.residual, g.dresidual, loss, problem.name() + " dresidual");
             if (affine) {
               expect_gradient(problem.gain, g.dgain, loss, problem.name() + " dgain");
               expect_gradient(problem.bias, g.dbias, loss, problem.name() + " dbias");
@@ -220,12 +237,21 @@ TEST_CASE("norm_backward: any of the gradients may be left out", "[cpu][norm]") 
   for (int which = 0; which < 4; ++which) {
     Guarded<double> out(which < 2 ? 180 : 9);
     NormBackwardArgs args;
-    args.rows = 20, args.columns = 9, args.sum = forward.sum.data(), args.gain = problem.gain.data();
-    args.mean = forward.mean.data(), args.inverse_deviation = forward.inverse.data(), args.dy = dy.data();
+    args.rows = 20, args.columns = 9, args.sum = forward.sum.data(),
+    args.gain = problem.gain.data();
+    args.mean = forward.mean.data(), args.inverse_deviation = forward.inverse.data(),
+    args.dy = dy.data();
     args.dropout = problem.dropout();
-    (which == 0 ? args.dx : which == 1 ? args.dresidual : which == 2 ? args.dgain : args.dbias) = out.data();
+    (which == 0   ? args.dx
+     : which == 1 ? args.dresidual
+     : which == 2 ? args.dgain
+                  : args.dbias) = out.data();
     cpu::norm_backward<double>(args);
-    expect_close(out.values(), which == 0 ? all.dx : which == 1 ? all.dresidual : which == 2 ? all.dgain : all.dbias,
+    expect_close(out.values(),
+                 which == 0   ? all.dx
+                 : which == 1 ? all.dresidual
+                 : which == 2 ? all.dgain
+                              : all.dbias,
                  0, "one gradient alone");
   }
 }

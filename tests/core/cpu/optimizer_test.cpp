@@ -49,28 +49,33 @@ TEST_CASE("clip skips what is not finite, and only that", "[cpu][optimizer]") {
   CHECK(huge.scale == Approx(1e-30f));
 }
 
-TEMPLATE_TEST_CASE("clip: the norm of odd sizes, thread-independent", "[cpu][optimizer]", float, double) {
+TEMPLATE_TEST_CASE("clip: the norm of odd sizes, thread-independent", "[cpu][optimizer]", float,
+                   double) {
   using T = TestType;
   for (int64_t n : {1, 15, 33, 4097, 300007}) {
     const auto gradient = uniform<T>(n, 1);
     double want = 0;
     for (T g : gradient) want += double(g) * double(g);
     CHECK(clipped(gradient, 1).squared_norm == Approx(want).epsilon(1e-12));
-    expect_thread_independent([&] { return std::vector<double>{clipped(gradient, 1).squared_norm}; }, "norm");
+    expect_thread_independent(
+        [&] { return std::vector<double>{clipped(gradient, 1).squared_norm}; }, "norm");
   }
 }
 
 TEST_CASE("AdamW by hand: decayed and not", "[cpu][optimizer]") {
-  // First step: m / (1 - beta1) = g, v / (1 - beta2) = g^2, so the update is lr g / (|g| + epsilon).
-  // 1 - 0.01 * 0.1 - 0.01 * 0.1 / (0.1 + 1e-8) = 0.989000001; without decay 0.990000001.
-  Guarded<double> p(std::vector<double>{1, 1}), m(std::vector<double>{0, 0}), v(std::vector<double>{0, 0});
+  // First step: m / (1 - beta1) = g, v / (1 - beta2) = g^2, so the update is lr g / (|g| +
+  // epsilon). 1 - 0.01 * 0.1 - 0.01 * 0.1 / (0.1 + 1e-8) = 0.989000001; without decay 0.990000001.
+  Guarded<double> p(std::vector<double>{1, 1}), m(std::vector<double>{0, 0}),
+      v(std::vector<double>{0, 0});
   const std::vector<double> g = {0.1, 0.1};
   StepState state;
   state.learning_rate = 0.01f;
   UpdateState update;
   AdamArgs args;
-  args.n = 2, args.decayed = 1, args.weight_decay = 0.1, args.parameter = p.data(), args.gradient = g.data();
-  args.first_moment = m.data(), args.second_moment = v.data(), args.state = &state, args.update = &update;
+  args.n = 2, args.decayed = 1, args.weight_decay = 0.1, args.parameter = p.data(),
+  args.gradient = g.data();
+  args.first_moment = m.data(), args.second_moment = v.data(), args.state = &state,
+  args.update = &update;
   cpu::adam<double>(args);
   expect_close(p.values(), std::vector<double>{0.989000001, 0.990000001}, 1e-9, "AdamW");
   expect_close(m.values(), std::vector<double>{0.01, 0.01}, 1e-15, "first moment");
@@ -97,9 +102,12 @@ TEST_CASE("a skipped step changes nothing but the count of skipped steps", "[cpu
   CHECK(update.skipped_steps == 1);
 }
 
-TEMPLATE_TEST_CASE("Adam over several steps against a double reference", "[cpu][optimizer]", float, double) {
+TEMPLATE_TEST_CASE("Adam over several steps against a double reference", "[cpu][optimizer]", float,
+                   double) {
   using T = TestType;
-  struct Case { int64_t n, decayed; };
+  struct Case {
+    int64_t n, decayed;
+  };
   for (auto [n, decayed] : {Case{1, 0}, {37, 20}, {100003, 50001}, {64, 64}, {0, 0}}) {
     for (bool coupled : {false, true}) {
       const auto run = [&, n = n, decayed = decayed] {
@@ -129,7 +137,8 @@ TEMPLATE_TEST_CASE("Adam over several steps against a double reference", "[cpu][
           m[i] = 0.9 * m[i] + 0.1 * gi;
           v[i] = 0.999 * v[i] + 0.001 * gi * gi;
           p[i] -= lr * ((coupled ? 0 : wd * p[i]) +
-                        (m[i] / (1 - std::pow(0.9, t))) / (std::sqrt(v[i] / (1 - std::pow(0.999, t))) + 1e-8));
+                        (m[i] / (1 - std::pow(0.9, t))) /
+                            (std::sqrt(v[i] / (1 - std::pow(0.999, t))) + 1e-8));
         }
       }
       expect_close(run(), p, 2 * tolerance<T>(), "Adam");

@@ -15,12 +15,16 @@ struct Problem {
   std::vector<int32_t> mask;  // empty: none
   const double* count_override = nullptr;
 
-  struct Result { T loss; double denominator; };
+  struct Result {
+    T loss;
+    double denominator;
+  };
   Result forward() const {
     Guarded<T> loss(1);
     Guarded<double> denominator(1);
     PointwiseLossArgs args;
-    args.logistic = logistic, args.n = int64_t(x.size()), args.x = x.data(), args.target = target.data();
+    args.logistic = logistic, args.n = int64_t(x.size()), args.x = x.data(),
+    args.target = target.data();
     args.mask = mask.empty() ? nullptr : mask.data(), args.count_override = count_override;
     args.loss = loss.data(), args.denominator = denominator.data();
     cpu::pointwise_loss<T>(args);
@@ -30,7 +34,8 @@ struct Problem {
     const Result result = forward();
     Guarded<T> dx = base != nullptr ? Guarded<T>(*base) : Guarded<T>(int64_t(x.size()));
     PointwiseLossBackwardArgs args;
-    args.logistic = logistic, args.n = int64_t(x.size()), args.x = x.data(), args.target = target.data();
+    args.logistic = logistic, args.n = int64_t(x.size()), args.x = x.data(),
+    args.target = target.data();
     args.mask = mask.empty() ? nullptr : mask.data(), args.denominator = &result.denominator;
     args.dloss = &dloss, args.dx = dx.data(), args.accumulate = base != nullptr;
     cpu::pointwise_loss_backward<T>(args);
@@ -47,7 +52,8 @@ TEST_CASE("pointwise losses by hand", "[cpu][loss]") {
   CHECK(mse.backward(1) == std::vector<double>{1, -2, 0});
   // log(1 + exp(0)) - 0 = ln 2; x = ln 3, t = 1: ln 4 - ln 3.
   Problem<double> logistic{true, {0, std::log(3.0)}, {0.25, 1}, {}};
-  CHECK(logistic.forward().loss == Approx((std::log(2.0) + std::log(4.0 / 3.0)) / 2).epsilon(1e-14));
+  CHECK(logistic.forward().loss ==
+        Approx((std::log(2.0) + std::log(4.0 / 3.0)) / 2).epsilon(1e-14));
   expect_close(logistic.backward(1), std::vector<double>{0.125, -0.125}, 1e-14, "gradient");
   const double count = 10;
   mse.count_override = &count;
@@ -60,7 +66,8 @@ TEST_CASE("logistic loss neither overflows nor underflows", "[cpu][loss]") {
   CHECK(problem.backward(4) == std::vector<float>{0, 0, 1, -1});
 }
 
-TEST_CASE("pointwise losses: masked elements may be NaN, everything masked gives 0", "[cpu][loss]") {
+TEST_CASE("pointwise losses: masked elements may be NaN, everything masked gives 0",
+          "[cpu][loss]") {
   for (bool logistic : {false, true}) {
     Problem<float> problem{logistic, {NAN, 0.5f}, {0, 1}, {0, 1}};
     CHECK(std::isfinite(problem.forward().loss));
@@ -89,15 +96,18 @@ TEMPLATE_TEST_CASE("pointwise losses against double loops", "[cpu][loss]", float
         for (size_t i = 0; i < size_t(n); ++i) {
           const double x = double(problem.x[i]), t = double(problem.target[i]);
           const bool kept = !masked || problem.mask[i] != 0;
-          if (kept) sum += logistic ? std::log1p(std::exp(x)) - t * x : (x - t) * (x - t), count += 1;
+          if (kept)
+            sum += logistic ? std::log1p(std::exp(x)) - t * x : (x - t) * (x - t), count += 1;
           gradient.push_back(!kept ? 0 : logistic ? 1 / (1 + std::exp(-x)) - t : 2 * (x - t));
         }
         for (double& value : gradient) value *= 100 / count;
         CHECK(problem.forward().denominator == count);
-        CHECK(std::abs(double(problem.forward().loss) - sum / count) < tolerance<T>() * (1 + sum / count));
+        CHECK(std::abs(double(problem.forward().loss) - sum / count) <
+              tolerance<T>() * (1 + sum / count));
         expect_close(problem.backward(100), gradient, tolerance<T>(), "gradient");
         const auto base = uniform<T>(n, 4);
-        expect_close(problem.backward(100, &base), added(base, gradient), tolerance<T>(), "gradient added");
+        expect_close(problem.backward(100, &base), added(base, gradient), tolerance<T>(),
+                     "gradient added");
         expect_thread_independent([&] { return std::vector<T>{problem.forward().loss}; }, "loss");
         expect_thread_independent([&] { return problem.backward(1); }, "gradient");
       }
@@ -107,8 +117,10 @@ TEMPLATE_TEST_CASE("pointwise losses against double loops", "[cpu][loss]", float
 
 TEST_CASE("pointwise_loss_backward against finite differences", "[cpu][loss]") {
   for (bool logistic : {false, true}) {
-    Problem<double> problem{logistic, uniform<double>(21, 1, -3, 3), uniform<double>(21, 2, 0, 1), integers(21, 3, 0, 1)};
+    Problem<double> problem{logistic, uniform<double>(21, 1, -3, 3), uniform<double>(21, 2, 0, 1),
+                            integers(21, 3, 0, 1)};
     const auto gradient = problem.backward(1.5);
-    expect_gradient(problem.x, gradient, [&] { return 1.5 * problem.forward().loss; }, "pointwise");
+    expect_gradient(
+        problem.x, gradient, [&] { return 1.5 * problem.forward().loss; }, "pointwise");
   }
 }

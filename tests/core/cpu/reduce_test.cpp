@@ -21,10 +21,23 @@ TEST_CASE("reduce by hand: middle axis, weighted, scaled", "[cpu][reduce]") {
 
 TEMPLATE_TEST_CASE("reduce against loops", "[cpu][reduce]", float, double) {
   using T = TestType;
-  struct Case { int64_t outer, reduced, inner; };
-  for (auto [O, N, I] : {Case{1, 1, 1}, {3, 5, 7}, {1, 100003, 1}, {2, 40009, 1}, {517, 131, 1}, {1, 3001, 37},
-                         {5, 7, 4099}, {3, 0, 1}, {3, 0, 2}, {0, 4, 2}, {2, 3, 0}, {1, 17, 2}}) {
-    const auto x = uniform<T>(O * N * I, 1), weight = uniform<T>(O * N * I, 2), base = uniform<T>(O * I, 3);
+  struct Case {
+    int64_t outer, reduced, inner;
+  };
+  for (auto [O, N, I] : {Case{1, 1, 1},
+                         {3, 5, 7},
+                         {1, 100003, 1},
+                         {2, 40009, 1},
+                         {517, 131, 1},
+                         {1, 3001, 37},
+                         {5, 7, 4099},
+                         {3, 0, 1},
+                         {3, 0, 2},
+                         {0, 4, 2},
+                         {2, 3, 0},
+                         {1, 17, 2}}) {
+    const auto x = uniform<T>(O * N * I, 1), weight = uniform<T>(O * N * I, 2),
+               base = uniform<T>(O * I, 3);
     for (bool weighted : {false, true}) {
       for (bool accumulate : {false, true}) {
         std::vector<double> want(size_t(O * I), 0.0);

@@ -15,16 +15,25 @@ TEST_CASE("rotate by hand: a quarter turn in both pairings", "[cpu][rotate]") {
     args.batch = args.heads = args.length = 1, args.head_dim = 5, args.width = 4, args.half = half;
     args.cosine = cosine.data(), args.sine = sine.data(), args.x = x.data(), args.y = y.data();
     cpu::rotate<double>(args);
-    CHECK(y.values() == (half ? std::vector<double>{-3, 2, 1, 4, 5} : std::vector<double>{-2, 1, 3, 4, 5}));
+    CHECK(y.values() ==
+          (half ? std::vector<double>{-3, 2, 1, 4, 5} : std::vector<double>{-2, 1, 3, 4, 5}));
   }
 }
 
 TEMPLATE_TEST_CASE("rotate against index loops, and back", "[cpu][rotate]", float, double) {
   using T = TestType;
-  struct Case { int64_t batch, heads, length, dim, width; bool per_sample; };
-  for (auto [B, H, L, D, W, per_sample] :
-       {Case{2, 3, 5, 8, 8, false}, {2, 3, 5, 8, 8, true}, {3, 2, 7, 10, 6, true}, {1, 1, 1, 2, 2, false},
-        {4, 8, 33, 64, 64, true}, {2, 4, 50, 70, 34, false}, {1, 2, 3, 4, 0, false}, {0, 2, 3, 4, 4, false}}) {
+  struct Case {
+    int64_t batch, heads, length, dim, width;
+    bool per_sample;
+  };
+  for (auto [B, H, L, D, W, per_sample] : {Case{2, 3, 5, 8, 8, false},
+                                           {2, 3, 5, 8, 8, true},
+                                           {3, 2, 7, 10, 6, true},
+                                           {1, 1, 1, 2, 2, false},
+                                           {4, 8, 33, 64, 64, true},
+                                           {2, 4, 50, 70, 34, false},
+                                           {1, 2, 3, 4, 0, false},
+                                           {0, 2, 3, 4, 4, false}}) {
     const int64_t pairs = W / 2, n = B * H * L * D, angles = (per_sample ? B : 1) * L * pairs;
     const auto x = uniform<T>(n, 1), base = uniform<T>(n, 2), phase = uniform<T>(angles, 3, -3, 3);
     std::vector<T> cosine, sine;
@@ -46,7 +55,8 @@ TEMPLATE_TEST_CASE("rotate against index loops, and back", "[cpu][rotate]", floa
       args.cosine = cosine.data(), args.sine = sine.data();
       const auto run = [&](const std::vector<T>& from, bool inverse, bool accumulate) {
         Guarded<T> y = accumulate ? Guarded<T>(base) : Guarded<T>(n);
-        args.inverse = inverse, args.accumulate = accumulate, args.x = from.data(), args.y = y.data();
+        args.inverse = inverse, args.accumulate = accumulate, args.x = from.data(),
+        args.y = y.data();
         cpu::rotate<T>(args);
         return y.values();
       };

@@ -33,7 +33,8 @@ TEST_CASE("softmax by hand", "[cpu][softmax]") {
 TEST_CASE("softmax with -inf: masked entries get 0, a row of nothing else is 0", "[cpu][softmax]") {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> x = {-inf, 0, -inf, 0, -inf, -inf, -inf, -inf};
-  // By rows: GCC 12 with AVX-512 compiles the constant {0, h, 0, h, 0, 0, 0, 0} to {0, h} four times.
+  // By rows: GCC 12 with AVX-512 compiles the constant {0, h, 0, h, 0, 0, 0, 0} to {0, h} four
+  // times.
   const std::vector<float> p = run(false, 2, 4, x);
   CHECK(std::vector<float>(p.begin(), p.begin() + 4) == std::vector<float>{0, 0.5f, 0, 0.5f});
   CHECK(std::vector<float>(p.begin() + 4, p.end()) == std::vector<float>(4, 0.0f));
@@ -44,7 +45,9 @@ TEST_CASE("softmax with -inf: masked entries get 0, a row of nothing else is 0",
 
 TEMPLATE_TEST_CASE("softmax against double loops", "[cpu][softmax]", float, double) {
   using T = TestType;
-  struct Case { int64_t rows, columns; };
+  struct Case {
+    int64_t rows, columns;
+  };
   for (auto [R, C] : {Case{1, 1}, {7, 5}, {300, 41}, {3, 16}, {64, 1000}, {0, 4}, {4, 0}}) {
     const auto x = uniform<T>(R * C, 1, -9, 9);
     std::vector<double> want, want_log;
@@ -79,7 +82,8 @@ TEST_CASE("softmax_backward against finite differences, written and added", "[cp
         if (accumulate) {
           for (size_t i = 0; i < gradient.size(); ++i) gradient[i] -= base[i];
         }
-        expect_gradient(x, gradient, [&, R = R, C = C] { return dot(run(log, R, C, x), dy); }, "softmax");
+        expect_gradient(
+            x, gradient, [&, R = R, C = C] { return dot(run(log, R, C, x), dy); }, "softmax");
       }
     }
   }

@@ -32,8 +32,8 @@ Doubles unit_bias(const std::string& options, const DrawnPositions& positions, i
   return values;
 }
 
-// Attention probabilities of the first head (slope 0.25) of four for given logits: the logits come in as
-// queries against unit keys, the probabilities out as a sum of unit values.
+// Attention probabilities of the first head (slope 0.25) of four for given logits: the logits come
+// in as queries against unit keys, the probabilities out as a sum of unit values.
 Doubles probabilities(const Doubles& logits, bool causal) {
   EncodingBench bench("type = 'alibi'", {12, 4, 3, 1, causal, 0, 0});
   const SequenceContext sequence = bench.sequence(contiguous_positions(3));
@@ -52,7 +52,8 @@ Doubles probabilities(const Doubles& logits, bool causal) {
   const Doubles merged = ops::attention(query, key, key, options).to_doubles();  // (1, 3, 4 * 3)
   Doubles result;
   for (size_t row = 0; row < 3; ++row)
-    result.insert(result.end(), merged.begin() + long(row * 12), merged.begin() + long(row * 12 + 3));
+    result.insert(result.end(), merged.begin() + long(row * 12),
+                  merged.begin() + long(row * 12 + 3));
   return result;
 }
 
@@ -67,9 +68,9 @@ TEST_CASE("alibi: slopes for any number of heads") {
   check_values(slopes(8), {0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625});
   check_values(slopes(10), {0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625,
                             0.7071067811865476, 0.3535533905932738});
-  check_values(slopes(12), {0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625,
-                            0.7071067811865476, 0.3535533905932738, 0.1767766952966369,
-                            0.08838834764831845});
+  check_values(slopes(12),
+               {0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625,
+                0.7071067811865476, 0.3535533905932738, 0.1767766952966369, 0.08838834764831845});
   CHECK(std::abs(slopes(16)[0] - 0.7071067811865476) < 1e-15);
   // The paper's formula for all counts would begin with 0.39685 for six heads.
   CHECK(std::abs(slopes(6)[0] - 0.3968502629920499) > 0.1);
@@ -95,8 +96,7 @@ TEST_CASE("alibi: drawn positions, drawn distances, fractions, limits too large 
   check_values(unit_bias("", positions_at({0, 3, 7})), drawn);
   check_values(unit_bias("", positions_at({0, 3, 7}, 1, 1 << 20)), drawn);
   check_values(unit_bias("", positions_at({100, 103, 107})), drawn);
-  check_values(unit_bias("", positions_at({0, 0.5, 7})),
-               {0, -0.5, -7, -0.5, 0, -6.5, -7, -6.5, 0});
+  check_values(unit_bias("", positions_at({0, 0.5, 7})), {0, -0.5, -7, -0.5, 0, -6.5, -7, -6.5, 0});
   check_values(unit_bias("", positions_at({0, 0.5, 7}), 1, 2), {-0.5, 0, -6.5, -7, -6.5, 0});
   check_values(unit_bias("", positions_at({0, 3, 7}), 1, 2), {-3, 0, -4, -7, -4, 0});
   // The r-th neighbour on either side is at distance 0, 2, 9.
@@ -163,7 +163,8 @@ TEST_CASE("alibi: heads for the left and heads for the right") {
              ContainsSubstring("even number of heads, not 3"));
   CHECK_THAT(refusal("type = 'alibi'\nvariant = 'left_right'", of_heads(4, true)),
              ContainsSubstring("causal"));
-  CHECK_THAT(refusal("type = 'alibi'\nvariant = 'both'", of_heads(4)), ContainsSubstring("variant"));
+  CHECK_THAT(refusal("type = 'alibi'\nvariant = 'both'", of_heads(4)),
+             ContainsSubstring("variant"));
 }
 
 TEST_CASE("alibi: lengths in any order, each as in a fresh model") {

@@ -24,7 +24,8 @@ TEST_CASE("binary: orders and values") {
 }
 
 TEST_CASE("binary: width follows the capacity") {
-  const int64_t cases[][2] = {{1, 1}, {2, 1}, {3, 2}, {4, 2}, {5, 3}, {8, 3}, {9, 4}, {128, 7}, {129, 8}};
+  const int64_t cases[][2] = {{1, 1}, {2, 1}, {3, 2},   {4, 2},  {5, 3},
+                              {8, 3}, {9, 4}, {128, 7}, {129, 8}};
   for (const auto& [capacity, width] : cases) {
     EncodingBench bench(fmt::format("type = 'binary'\ncapacity = {}", capacity), kModel);
     CHECK(bench.parameter("encoding.projection").shape() == Shape{width, 4});
@@ -51,7 +52,8 @@ TEST_CASE("binary: past the capacity") {
 }
 
 TEST_CASE("binary: options that cannot be meant are refused") {
-  CHECK_THAT(refusal("type = 'binary'\ncapacity = 9\nwidth = 3", kModel), ContainsSubstring("3 bits"));
+  CHECK_THAT(refusal("type = 'binary'\ncapacity = 9\nwidth = 3", kModel),
+             ContainsSubstring("3 bits"));
   CHECK_THAT(refusal("type = 'binary'\nmode = 'reserved'\ncapacity = 32", kModel),
              ContainsSubstring("dim 4"));
   CHECK_THAT(refusal("type = 'binary'\nfirst_channel = 2", kModel),

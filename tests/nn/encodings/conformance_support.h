@@ -1,5 +1,5 @@
-// Small encoders over every registered encoding and sampler, for conformance_test.cpp. Nothing here knows an
-// encoding or a sampler by name but for the option sets listed in sampler_configs().
+// Small encoders over every registered encoding and sampler, for conformance_test.cpp. Nothing here
+// knows an encoding or a sampler by name but for the option sets listed in sampler_configs().
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,13 @@ inline std::vector<std::string> encoding_names() {
   return Registry<PositionalEncoding>::instance().names();
 }
 
-// Every registered sampler with its defaults, and the option sets that give positions another shape. On the emulated
-// device, where an element costs a thousand times more, one of each shape.
+// Every registered sampler with its defaults, and the option sets that give positions another
+// shape. On the emulated device, where an element costs a thousand times more, one of each shape.
 inline std::vector<std::string> sampler_configs() {
   if (testing_cuda())
     return {"type = 'contiguous'",
-            "type = 'randomized'\nmax = 40\ndraw = 'sequence'\nrelative = 'distances'\nper_layer = true"};
+            "type = 'randomized'\nmax = 40\ndraw = 'sequence'\nrelative = 'distances'\nper_layer = "
+            "true"};
   std::vector<std::string> result;
   for (const std::string& name : Registry<PositionSampler>::instance().names())
     result.push_back("type = '" + name + "'");
@@ -91,8 +92,8 @@ class SmallEncoder {
     Doubles weights(size_t(logits.elements()));
     for (size_t i = 0; i < weights.size(); ++i) {
       const size_t token = i / size_t(kClasses), row = token / size_t(input.length);
-      const bool real = input.lengths.empty() ||
-                        int64_t(token) % input.length < int64_t(input.lengths[row]);
+      const bool real =
+          input.lengths.empty() || int64_t(token) % input.length < int64_t(input.lengths[row]);
       weights[i] = real ? std::sin(1.0 + 2.3 * double(i)) : 0.0;
     }
     return ops::sum(ops::mul(logits, context.from_doubles(weights, logits.shape())));
@@ -140,7 +141,8 @@ struct EncodingConfig {
 };
 inline std::vector<EncodingConfig> encoding_configs() {
   std::vector<EncodingConfig> result;
-  for (const std::string& name : encoding_names()) result.push_back({name, "type = '" + name + "'"});
+  for (const std::string& name : encoding_names())
+    result.push_back({name, "type = '" + name + "'"});
   const auto add = [&](const std::string& name, const std::string& options, bool only = false) {
     result.push_back({name, "type = '" + name + "'\n" + options, only});
   };
@@ -159,11 +161,13 @@ inline std::vector<EncodingConfig> encoding_configs() {
 
 inline std::vector<int32_t> tokens_for(int64_t count) {
   std::vector<int32_t> tokens(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) tokens[size_t(i)] = int32_t((i * i * 3 + i * 7 + i / 3) % kVocabulary);
+  for (int64_t i = 0; i < count; ++i)
+    tokens[size_t(i)] = int32_t((i * i * 3 + i * 7 + i / 3) % kVocabulary);
   return tokens;
 }
 
-inline EncoderInput input_of(const std::vector<int32_t>& tokens, int64_t batch, bool training = false) {
+inline EncoderInput input_of(const std::vector<int32_t>& tokens, int64_t batch,
+                             bool training = false) {
   EncoderInput input;
   input.batch = batch;
   input.length = int64_t(tokens.size()) / batch;

@@ -1,5 +1,6 @@
-// What every registered encoding must do in a small encoder, bidirectional and causal, with every sampler:
-// gradients, the attention's fused form, shifts, lengths past training, thread counts, call history, padding.
+// What every registered encoding must do in a small encoder, bidirectional and causal, with every
+// sampler: gradients, the attention's fused form, shifts, lengths past training, thread counts,
+// call history, padding.
 #include <filesystem>
 
 #include "tests/nn/encodings/conformance_support.h"
@@ -9,7 +10,9 @@ using namespace longshot::testing;
 
 namespace {
 
-std::string type_line(const std::string& name) { return "type = '" + name + "'"; }
+std::string type_line(const std::string& name) {
+  return "type = '" + name + "'";
+}
 
 void take_gradients(SmallEncoder& model, const EncoderInput& input) {
   StepScope step(model.context);
@@ -18,7 +21,8 @@ void take_gradients(SmallEncoder& model, const EncoderInput& input) {
   model.encoder.parameters().finish_gradients();
 }
 
-// In f32 differences say little: the gradients are compared with the CPU's in f64, parameter by parameter.
+// In f32 differences say little: the gradients are compared with the CPU's in f64, parameter by
+// parameter.
 void compare_with_cpu(const SmallModel& small, SmallEncoder& model, const EncoderInput& input) {
   SmallModel in_double = small;
   in_double.device = {&cpu(), DType::f64};
@@ -31,11 +35,13 @@ void compare_with_cpu(const SmallModel& small, SmallEncoder& model, const Encode
         trusted.encoder.parameters().find(entry.name)->tensor.gradient_to_doubles();
     double scale = 1;
     for (const double value : expected) scale = std::max(scale, std::abs(value));
-    CHECK(largest_difference(expected, entry.tensor.gradient_to_doubles()) < kSingleTolerance * scale);
+    CHECK(largest_difference(expected, entry.tensor.gradient_to_doubles()) <
+          kSingleTolerance * scale);
   }
 }
 
-// Central differences for a few elements of every parameter: those with the largest gradient, and some others.
+// Central differences for a few elements of every parameter: those with the largest gradient, and
+// some others.
 void check_gradients_of(const SmallModel& small, SmallEncoder& model, const EncoderInput& input) {
   if (small.device.dtype == DType::f32) return compare_with_cpu(small, model, input);
   ParameterStore& store = model.encoder.parameters();
@@ -117,8 +123,8 @@ TEST_CASE("every encoding's bias acts in fused attention as its statement says")
         StepScope step(bench.context);
         bench.encoding->prepare(sequence);
         const Shape shape{batch, heads, length, width};
-        const auto [query, key] =
-            bench.encoding->on_query_key(bench.tensor(q, shape), bench.tensor(k, shape), sequence, 0);
+        const auto [query, key] = bench.encoding->on_query_key(bench.tensor(q, shape),
+                                                               bench.tensor(k, shape), sequence, 0);
         const LogitBias bias = bench.encoding->on_logits(query, key, sequence, 0, 0);
         if (bias.relative_values.defined()) continue;  // never fused
         ops::AttentionOptions options;
@@ -155,7 +161,8 @@ TEST_CASE("every encoding's bias acts in fused attention as its statement says")
               for (int64_t j = 0; j < keys; ++j)
                 for (int64_t d = 0; d < width; ++d)
                   expected[size_t(((b * length + i) * heads + h) * width + d)] +=
-                      logits[size_t(j)] / sum * v[size_t(((b * heads + h) * length + j) * width + d)];
+                      logits[size_t(j)] / sum *
+                      v[size_t(((b * heads + h) * length + j) * width + d)];
             }
         CHECK(largest_difference(fused, expected) < device_tolerance(1e-10));
       }
@@ -199,8 +206,7 @@ TEST_CASE("every encoding runs at four times the training length, or stops as it
       CHECK_FALSE(model.encoder.encoding().traits().beyond.empty());
 
       bool bounded = false;
-      for (const FieldInfo& field :
-           Registry<PositionalEncoding>::instance().find(name)->describe())
+      for (const FieldInfo& field : Registry<PositionalEncoding>::instance().find(name)->describe())
         bounded = bounded || field.key == "capacity";
       if (!bounded) {
         CHECK(model.encoder.encoding().traits().capacity == 0);
@@ -348,8 +354,10 @@ TEST_CASE("without an encoding a bidirectional encoder permutes with its input")
       CHECK(std::abs(straight[size_t(t * kClasses + c)] -
                      reversed[size_t((5 - t) * kClasses + c)]) < device_tolerance(1e-12));
   for (int64_t c = 0; c < kClasses; ++c) {
-    CHECK(std::abs(straight[size_t(3 * kClasses + c)] - straight[size_t(4 * kClasses + c)]) < device_tolerance(1e-12));
-    CHECK(std::abs(straight[size_t(3 * kClasses + c)] - straight[size_t(5 * kClasses + c)]) < device_tolerance(1e-12));
+    CHECK(std::abs(straight[size_t(3 * kClasses + c)] - straight[size_t(4 * kClasses + c)]) <
+          device_tolerance(1e-12));
+    CHECK(std::abs(straight[size_t(3 * kClasses + c)] - straight[size_t(5 * kClasses + c)]) <
+          device_tolerance(1e-12));
   }
   SmallModel causal{type_line("none")};
   causal.causal = true;

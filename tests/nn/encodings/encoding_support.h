@@ -1,5 +1,5 @@
-// One encoding by itself, for tests: built from a line of TOML, fed positions and tensors by hand, its
-// answers read back in double.
+// One encoding by itself, for tests: built from a line of TOML, fed positions and tensors by hand,
+// its answers read back in double.
 #pragma once
 
 #include <cmath>
@@ -53,8 +53,8 @@ class EncodingBench {
     const ConfigValue& type = *table.find("type");
     const auto& entry =
         Registry<PositionalEncoding>::instance().get(type.as_string(), "encoding", type.where());
-    encoding = entry.create(table, {"encoding", {}, {"type"}}, model,
-                            ModuleScope(store).sub("encoding"));
+    encoding =
+        entry.create(table, {"encoding", {}, {"type"}}, model, ModuleScope(store).sub("encoding"));
     store.place(1);
   }
 
@@ -95,8 +95,8 @@ class EncodingBench {
         .to_doubles();
   }
 
-  // The bias of query rows [begin, begin + rows) as plain numbers (batches, heads, rows, length), by the
-  // statement in nn/positional_encoding.h; query and key are `query_values` and zeros.
+  // The bias of query rows [begin, begin + rows) as plain numbers (batches, heads, rows, length),
+  // by the statement in nn/positional_encoding.h; query and key are `query_values` and zeros.
   struct Bias {
     int64_t batches = 1, heads = 1, rows = 0, length = 0;
     Doubles values;
@@ -110,8 +110,9 @@ class EncodingBench {
     encoding->prepare(sequence);
     return read_bias(sequence, heads, head_dim, begin, rows, query_values, layer);
   }
-  Bias read_bias(const SequenceContext& sequence, int64_t heads, int64_t head_dim, int64_t begin = 0,
-                 int64_t rows = 0, const Doubles& query_values = {}, int layer = 0) {
+  Bias read_bias(const SequenceContext& sequence, int64_t heads, int64_t head_dim,
+                 int64_t begin = 0, int64_t rows = 0, const Doubles& query_values = {},
+                 int layer = 0) {
     if (rows == 0) rows = sequence.length;
     const Shape shape{sequence.batch, heads, rows, head_dim};
     const Tensor query = query_values.empty() ? zeros(shape) : tensor(query_values, shape);
@@ -140,11 +141,10 @@ class EncodingBench {
       for (int64_t head = 0; head < heads; ++head)
         for (int64_t i = 0; i < rows; ++i)
           for (int64_t j = 0; j < sequence.length; ++j) {
-            const int64_t distance =
-                query_position.empty()
-                    ? j - (begin + i)
-                    : int64_t(key_position[size_t(b * sequence.length + j)]) -
-                          query_position[size_t(b * rows + i)];
+            const int64_t distance = query_position.empty()
+                                         ? j - (begin + i)
+                                         : int64_t(key_position[size_t(b * sequence.length + j)]) -
+                                               query_position[size_t(b * rows + i)];
             REQUIRE(std::abs(distance) < reach);
             result.values.push_back(table[size_t(head * width + reach - 1 + distance)]);
           }
@@ -175,7 +175,8 @@ std::string error_of(Action&& action) {
 }
 
 // The message of building an encoding, which must be refused as a mistake in the config.
-inline std::string refusal(const std::string& toml, EncodingModel model = {4, 1, 4, 1, false, 0, 0}) {
+inline std::string refusal(const std::string& toml,
+                           EncodingModel model = {4, 1, 4, 1, false, 0, 0}) {
   try {
     EncodingBench bench(toml, model);
   } catch (const UsageError& error) {

@@ -32,7 +32,8 @@ TEST_CASE("learned: defaults") {
   const Doubles values = bench.parameter("encoding.table").to_doubles();
   double squares = 0;
   for (const double value : values) squares += value * value;
-  // Deviation 0.02; the mean of 4096 squares lies within five standard errors, 5 sqrt(2 / 4096) = 11 %.
+  // Deviation 0.02; the mean of 4096 squares lies within five standard errors, 5 sqrt(2 / 4096) =
+  // 11 %.
   CHECK(std::abs(squares / 4096 / 0.0004 - 1) < 0.11);
 }
 

@@ -1,5 +1,5 @@
-// none: numbers for three tokens X = [[1,0],[0,2],[1,-1]] with query = key = value = X and 1 / sqrt(2), made
-// with separate double-precision code.
+// none: numbers for three tokens X = [[1,0],[0,2],[1,-1]] with query = key = value = X and 1 /
+// sqrt(2), made with separate double-precision code.
 #include "tests/nn/encodings/encoding_support.h"
 
 using namespace longshot;

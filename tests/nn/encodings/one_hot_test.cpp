@@ -9,7 +9,8 @@ const EncodingModel kModel = {6, 1, 6, 1, false, 0, 0};
 }
 
 TEST_CASE("one_hot: written over reserved channels") {
-  EncodingBench bench("type = 'one_hot'\nmode = 'reserved'\ncapacity = 4\nfirst_channel = 1", kModel);
+  EncodingBench bench("type = 'one_hot'\nmode = 'reserved'\ncapacity = 4\nfirst_channel = 1",
+                      kModel);
   CHECK(bench.store.parameter_count() == 0);
   const SequenceContext sequence = bench.sequence(positions_at({2, 0}));
   StepScope step(bench.context);
@@ -34,7 +35,8 @@ TEST_CASE("one_hot: past the capacity") {
   CHECK_THAT(message, ContainsSubstring("length 5"));
   CHECK_THAT(message, ContainsSubstring("capacity is 4"));
 
-  EncodingBench clamp("type = 'one_hot'\nmode = 'reserved'\ncapacity = 4\nbeyond = 'clamp'", kModel);
+  EncodingBench clamp("type = 'one_hot'\nmode = 'reserved'\ncapacity = 4\nbeyond = 'clamp'",
+                      kModel);
   check_values(clamp.code(clamp.sequence(positions_at({4})), 6), {0, 0, 0, 1, 0, 0}, 0);
   EncodingBench zero("type = 'one_hot'\nmode = 'reserved'\ncapacity = 4\nbeyond = 'zero'", kModel);
   check_values(zero.code(zero.sequence(positions_at({4})), 6), Doubles(6, 0.0), 0);
@@ -44,9 +46,10 @@ TEST_CASE("one_hot: past the capacity") {
 
 TEST_CASE("one_hot: options that cannot be meant are refused") {
   CHECK_THAT(refusal("type = 'one_hot'\nmode = 'reserved'", kModel), ContainsSubstring("dim 6"));
-  CHECK_THAT(refusal("type = 'one_hot'\nmode = 'reserved'\ncapacity = 4\nfirst_channel = 3", kModel),
-             ContainsSubstring("3 to 6"));
-  CHECK_THAT(refusal("type = 'one_hot'\nfirst_channel = 1", kModel), ContainsSubstring("no effect") ||
-                                                                         ContainsSubstring("only with"));
+  CHECK_THAT(
+      refusal("type = 'one_hot'\nmode = 'reserved'\ncapacity = 4\nfirst_channel = 3", kModel),
+      ContainsSubstring("3 to 6"));
+  CHECK_THAT(refusal("type = 'one_hot'\nfirst_channel = 1", kModel),
+             ContainsSubstring("no effect") || ContainsSubstring("only with"));
   CHECK_THAT(refusal("type = 'one_hot'\ncapacity = 0", kModel), ContainsSubstring("capacity"));
 }

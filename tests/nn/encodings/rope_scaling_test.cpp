@@ -1,5 +1,6 @@
-// rope's length scalings, read back from what they do: at position 1 the pair with lanes (1, 0) becomes
-// amplitude (cos f, sin f). Expected frequencies were made with separate double-precision code.
+// rope's length scalings, read back from what they do: at position 1 the pair with lanes (1, 0)
+// becomes amplitude (cos f, sin f). Expected frequencies were made with separate double-precision
+// code.
 #include <numbers>
 
 #include "tests/nn/encodings/encoding_support.h"
@@ -18,7 +19,8 @@ EncodingModel of_head(int64_t head_dim, int64_t train_length = 0) {
 }
 
 // Frequencies that sequence `row` of a batch is rotated with.
-Reading read(EncodingBench& bench, const SequenceContext& sequence, int64_t head_dim, int64_t row = 0) {
+Reading read(EncodingBench& bench, const SequenceContext& sequence, int64_t head_dim,
+             int64_t row = 0) {
   StepScope step(bench.context);
   bench.encoding->prepare(sequence);
   Doubles lanes(size_t(sequence.batch * sequence.length * head_dim), 0.0);
@@ -60,8 +62,9 @@ TEST_CASE("rope scaling: linear and ntk") {
                     {0.25, 0.025, 0.0025, 0.00025});
   check_frequencies(scaled("scaling = 'ntk'\nfactor = 4").frequencies,
                     {1.0, 0.06299605249474366, 0.003968502629920499, 0.00025});
-  check_frequencies(scaled("scaling = 'linear'\noriginal_length = 32\ntarget_length = 128").frequencies,
-                    {0.25, 0.025, 0.0025, 0.00025});
+  check_frequencies(
+      scaled("scaling = 'linear'\noriginal_length = 32\ntarget_length = 128").frequencies,
+      {0.25, 0.025, 0.0025, 0.00025});
   CHECK(scaled("scaling = 'linear'\nfactor = 4").amplitudes == Doubles(4, 1.0));
 }
 
@@ -93,7 +96,8 @@ TEST_CASE("rope scaling: dynamic follows each sequence's own length") {
     CHECK(after.frequencies == at(length));
   }
   // The training length stands in for original_length.
-  check_frequencies(scaled("scaling = 'dynamic'\nfactor = 2", of_head(8, 16), 32).frequencies, at_32);
+  check_frequencies(scaled("scaling = 'dynamic'\nfactor = 2", of_head(8, 16), 32).frequencies,
+                    at_32);
 }
 
 TEST_CASE("rope scaling: yarn") {
@@ -130,9 +134,10 @@ TEST_CASE("rope scaling: a given attention factor is the one used") {
 }
 
 TEST_CASE("rope scaling: llama3") {
-  const std::string options = "base = 500000\nscaling = 'llama3'\nfactor = 8\noriginal_length = 8192\n";
-  check_frequencies(scaled(options).frequencies, {1.0, 0.03760603093086393, 0.0005248461609929547,
-                                                  6.647869871181235e-06});
+  const std::string options =
+      "base = 500000\nscaling = 'llama3'\nfactor = 8\noriginal_length = 8192\n";
+  check_frequencies(scaled(options).frequencies,
+                    {1.0, 0.03760603093086393, 0.0005248461609929547, 6.647869871181235e-06});
   // A low factor of 3 puts the third pair (8192 / 4442.88 = 1.84 waves) below the ramp.
   const Doubles low = scaled(options + "low_frequency_factor = 3").frequencies;
   CHECK(std::abs(low[2] / (0.001414213562373095 / 8) - 1) < 1e-11);
@@ -151,8 +156,10 @@ TEST_CASE("rope scaling: at evaluation only") {
 }
 
 TEST_CASE("rope scaling: what contradicts itself or has no effect is refused") {
-  const auto says = [](const std::string& options, const std::string& expected, int64_t head_dim = 8) {
-    CHECK_THAT(refusal("type = 'rope'\n" + options, of_head(head_dim)), ContainsSubstring(expected));
+  const auto says = [](const std::string& options, const std::string& expected,
+                       int64_t head_dim = 8) {
+    CHECK_THAT(refusal("type = 'rope'\n" + options, of_head(head_dim)),
+               ContainsSubstring(expected));
   };
   says("scaling = 'yarn'\nfactor = 4\noriginal_length = 16\ntarget_length = 32", "contradicts");
   says("scaling = 'linear'", "needs factor");
@@ -162,7 +169,8 @@ TEST_CASE("rope scaling: what contradicts itself or has no effect is refused") {
   says("scaling = 'llama3'\nfactor = 4", "needs original_length");
   says("factor = 4", "factor has no effect");
   says("scaling = 'linear'\nfactor = 4\nattention_factor = 1", "attention_factor has no effect");
-  says("scaling = 'ntk'\nfactor = 4\nlow_frequency_factor = 2", "low_frequency_factor has no effect");
+  says("scaling = 'ntk'\nfactor = 4\nlow_frequency_factor = 2",
+       "low_frequency_factor has no effect");
   says("scaling_at = 'evaluation'", "scaling_at has no effect");
   says("scaling = 'ntk'\nfactor = 4", "at least 4 rotated lanes", 2);
   says("scaling = 'llama3'\nfactor = 4\noriginal_length = 16\nhigh_frequency_factor = 1",

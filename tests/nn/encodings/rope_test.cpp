@@ -7,7 +7,9 @@ using namespace longshot::testing;
 
 namespace {
 
-EncodingModel of_head(int64_t head_dim) { return {head_dim, 1, head_dim, 1, false, 0, 0}; }
+EncodingModel of_head(int64_t head_dim) {
+  return {head_dim, 1, head_dim, 1, false, 0, 0};
+}
 
 // `lanes` rotated to `position`.
 Doubles rotated(const std::string& options, const Doubles& lanes, double position) {
@@ -35,12 +37,12 @@ const std::string kHalf = "pairing = 'half'\n";
 
 TEST_CASE("rope: both pairings") {
   check_values(rotated("", {1, 2, 3, 4}, 0), {1, 2, 3, 4});
-  check_values(rotated("", {1, 2, 3, 4}, 1), {-1.1426396637476532, 1.922075596544176,
-                                              2.9598506679133294, 4.029799501669161});
-  check_values(rotated("", {1, 2, 3, 4}, 3), {-1.27223251272018, -1.8388649851410237,
-                                              2.87866810043698, 4.088186635603437});
-  check_values(rotated(kHalf, {1, 2, 3, 4}, 1), {-1.9841106485555495, 1.959900667496664,
-                                                 2.4623779024123156, 4.019799668334994});
+  check_values(rotated("", {1, 2, 3, 4}, 1),
+               {-1.1426396637476532, 1.922075596544176, 2.9598506679133294, 4.029799501669161});
+  check_values(rotated("", {1, 2, 3, 4}, 3),
+               {-1.27223251272018, -1.8388649851410237, 2.87866810043698, 4.088186635603437});
+  check_values(rotated(kHalf, {1, 2, 3, 4}, 1),
+               {-1.9841106485555495, 1.959900667496664, 2.4623779024123156, 4.019799668334994});
 }
 
 TEST_CASE("rope: products depend on distance alone") {
@@ -52,7 +54,8 @@ TEST_CASE("rope: products depend on distance alone") {
   CHECK(std::abs(product(kHalf, 5, 3) + 3.160111730690163) < 1e-12);
   CHECK(std::abs(product(kHalf, 105, 103) + 3.160111730690163) < 1e-12);
   CHECK(std::abs(product(kHalf, 3, 5) + 4.249397157755842) < 1e-12);
-  CHECK(std::abs(product("", 7, 3) - 9.198548495685023) < 1e-12);  // two of the drawn positions 0, 3, 7
+  CHECK(std::abs(product("", 7, 3) - 9.198548495685023) <
+        1e-12);  // two of the drawn positions 0, 3, 7
 }
 
 TEST_CASE("rope: the pairings agree once the lanes are reordered") {
@@ -64,13 +67,14 @@ TEST_CASE("rope: the pairings agree once the lanes are reordered") {
 
 TEST_CASE("rope: part of the lanes, with an exponent of that part") {
   const Doubles x = {1, 2, 3, 4, 5, 6, 7, 8};
-  const Doubles half = {-3.1440391170241875, 1.9196053465598233, -0.33914308281574557,
-                        4.039197360052977, 5, 6, 7, 8};
+  const Doubles half = {
+      -3.1440391170241875, 1.9196053465598233, -0.33914308281574557, 4.039197360052977, 5, 6, 7, 8};
   check_values(rotated(kHalf + "fraction = 0.5", x, 2), half);
   check_values(rotated(kHalf + "width = 4", x, 2), half);
   check_values(rotated("fraction = 0.5", x, 2), {-2.234741690198506, 0.0770037537313969,
                                                  2.919405353226401, 4.05919602674631, 5, 6, 7, 8});
-  CHECK(std::abs(half[1] - 1.1654558325022384) > 0.5);  // what an exponent of the head's width gives
+  CHECK(std::abs(half[1] - 1.1654558325022384) >
+        0.5);  // what an exponent of the head's width gives
 }
 
 TEST_CASE("rope: odd, wide and fractional widths are refused, naming width and head") {

@@ -37,7 +37,8 @@ TEST_CASE("shaw: the vector depends on the pair, the head and sequence do not ma
       for (int64_t i = 0; i < 3; ++i)
         for (int64_t j = 0; j < 3; ++j) CHECK(bias.at(head, i, j, batch) == double(j - i));
   // Drawn positions: differences clipped at 2; drawn distances: by neighbour.
-  const auto drawn = bench.bias(bench.sequence(positions_at({0, 1, 7, 0, 5, 6}, 2), 2), 2, 1, 0, 0, ones);
+  const auto drawn =
+      bench.bias(bench.sequence(positions_at({0, 1, 7, 0, 5, 6}, 2), 2), 2, 1, 0, 0, ones);
   CHECK(drawn.at(0, 0, 1, 0) == 1.0);
   CHECK(drawn.at(0, 0, 2, 0) == 2.0);
   CHECK(drawn.at(1, 2, 1, 1) == -1.0);

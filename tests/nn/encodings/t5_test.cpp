@@ -1,4 +1,5 @@
-// t5: buckets of distance. Expected buckets were made with exact integer arithmetic by separate code.
+// t5: buckets of distance. Expected buckets were made with exact integer arithmetic by separate
+// code.
 #include <map>
 
 #include "tests/nn/encodings/encoding_support.h"
@@ -8,7 +9,9 @@ using namespace longshot::testing;
 
 namespace {
 
-EncodingModel model_of(bool causal) { return {1, 1, 1, 1, causal, 0, 0}; }
+EncodingModel model_of(bool causal) {
+  return {1, 1, 1, 1, causal, 0, 0};
+}
 
 // Bucket of each distance -reach + 1 .. reach - 1, by giving every bucket its own number as bias.
 std::map<int64_t, int64_t> buckets(bool causal, int64_t reach, const std::string& options = "") {
@@ -46,8 +49,9 @@ TEST_CASE("t5: bidirectional buckets") {
 
 TEST_CASE("t5: causal buckets") {
   const std::map<int64_t, int64_t> got = buckets(true, 201);
-  const int64_t first_distance[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14,  15,
-                                    16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113};
+  const int64_t first_distance[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                                    11, 12, 13, 14, 15, 16, 19, 21, 24, 27, 31,
+                                    35, 40, 46, 52, 59, 67, 77, 87, 99, 113};
   for (int64_t bucket = 0; bucket < 32; ++bucket) {
     const int64_t to = bucket == 31 ? 201 : first_distance[bucket + 1];
     for (int64_t distance = first_distance[bucket]; distance < to; ++distance)
@@ -96,7 +100,8 @@ TEST_CASE("t5: every path to the bias gives the same gradient") {
 TEST_CASE("t5: heads have columns of their own, and drawn distances rows of their own") {
   EncodingBench bench("type = 't5'\nbuckets = 4\nmax_distance = 2", {2, 2, 1, 1, false, 0, 0});
   bench.set_parameter("encoding.table", {1, 10, 2, 20, 3, 30, 4, 40});
-  // Buckets: 0 for distance 0, 1 behind, 3 ahead (2 stands for distance 0 ahead, which does not occur).
+  // Buckets: 0 for distance 0, 1 behind, 3 ahead (2 stands for distance 0 ahead, which does not
+  // occur).
   const Doubles expected = {1, 4, 2, 1, 10, 40, 20, 10};
   check_values(bench.bias(bench.sequence(contiguous_positions(2)), 2, 1).values, expected);
   DrawnPositions drawn = positions_at({0, 1, 0, 1}, 2, 10);
@@ -106,7 +111,8 @@ TEST_CASE("t5: heads have columns of their own, and drawn distances rows of thei
   Doubles twice = expected;
   twice.insert(twice.end(), expected.begin(), expected.end());
   check_values(bias.values, twice);
-  check_values(bench.bias(bench.sequence(drawn, 2), 2, 1, 1, 1).values, {2, 1, 20, 10, 2, 1, 20, 10});
+  check_values(bench.bias(bench.sequence(drawn, 2), 2, 1, 1, 1).values,
+               {2, 1, 20, 10, 2, 1, 20, 10});
 }
 
 TEST_CASE("t5: the table is no weight to decay, and its options are checked") {

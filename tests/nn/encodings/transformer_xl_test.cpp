@@ -1,5 +1,5 @@
-// transformer_xl: the sign of distances, one logit by hand, and the agreement of its two ways to score
-// positions.
+// transformer_xl: the sign of distances, one logit by hand, and the agreement of its two ways to
+// score positions.
 #include "tests/nn/encodings/encoding_support.h"
 
 using namespace longshot;
@@ -54,8 +54,8 @@ TEST_CASE("transformer_xl: above the diagonal stand distances of their own sign"
 }
 
 TEST_CASE("transformer_xl: one logit by hand") {
-  // q = (1, 0.5), k = (0.2, -0.4), u = (0.1, 0.1), v = (-0.1, 0.3), W R = (0.3, 0.7). At distance 0 R is
-  // (0, 1), so W's second column is W R.
+  // q = (1, 0.5), k = (0.2, -0.4), u = (0.1, 0.1), v = (-0.1, 0.3), W R = (0.3, 0.7). At distance 0
+  // R is (0, 1), so W's second column is W R.
   EncodingBench bench("type = 'transformer_xl'", {2, 1, 2, 1, false, 0, 0});
   bench.set_parameter("encoding.layer.0.content_bias", {0.1, 0.1});
   bench.set_parameter("encoding.layer.0.position_bias", {-0.1, 0.3});
@@ -63,7 +63,8 @@ TEST_CASE("transformer_xl: one logit by hand") {
   const SequenceContext sequence = bench.sequence(contiguous_positions(1));
   StepScope step(bench.context);
   bench.encoding->prepare(sequence);
-  const Tensor q = bench.tensor({1, 0.5}, {1, 1, 1, 2}), k = bench.tensor({0.2, -0.4}, {1, 1, 1, 2});
+  const Tensor q = bench.tensor({1, 0.5}, {1, 1, 1, 2}),
+               k = bench.tensor({0.2, -0.4}, {1, 1, 1, 2});
   const auto [query, key] = bench.encoding->on_query_key(q, k, sequence, 0);
   const LogitBias bias = bench.encoding->on_logits(query, key, sequence, 0, 0);
   const Doubles a = query.to_doubles(), b = key.to_doubles();
@@ -81,9 +82,9 @@ TEST_CASE("transformer_xl: any positions give what a table over distances gives"
   const auto shifted =
       bench.bias(bench.sequence(positions_at({30, 31, 32, 33, 34}), 2), 2, 4, 0, 0, query, 1);
   check_values(shifted.values, whole.values, 1e-12);
-  const auto rows = bench.bias(
-      bench.sequence(positions_at({30, 31, 32, 33, 34, 0.5, 1.5, 2.5, 3.5, 4.5}, 2), 2), 2, 4, 0, 0,
-      query, 1);
+  const auto rows =
+      bench.bias(bench.sequence(positions_at({30, 31, 32, 33, 34, 0.5, 1.5, 2.5, 3.5, 4.5}, 2), 2),
+                 2, 4, 0, 0, query, 1);
   check_values(rows.values, whole.values, 1e-12);
   // Drawn distances, one row for all and one a sequence.
   DrawnPositions distances = positions_at({0, 1, 2, 3, 4}, 1, 10);
@@ -92,15 +93,17 @@ TEST_CASE("transformer_xl: any positions give what a table over distances gives"
                1e-12);
   DrawnPositions own = positions_at({0, 1, 2, 3, 4, 0, 1, 2, 3, 4}, 2, 10);
   own.distances = {0, 1, 2, 3, 4, 0, 1, 2, 3, 4};
-  check_values(bench.bias(bench.sequence(own, 2), 2, 4, 0, 0, query, 1).values, whole.values, 1e-12);
+  check_values(bench.bias(bench.sequence(own, 2), 2, 4, 0, 0, query, 1).values, whole.values,
+               1e-12);
   // A clamp that nothing reaches, over a table and over an index.
   EncodingBench clamped("type = 'transformer_xl'\ndeviation = 0.5\nclamp = 4", model);
-  check_values(clamped.bias(clamped.sequence(contiguous_positions(5), 2), 2, 4, 0, 0, query, 1).values,
-               whole.values, 1e-12);
-  check_values(clamped.bias(clamped.sequence(positions_at({30, 31, 32, 33, 34}), 2), 2, 4, 0, 0,
-                            query, 1)
-                   .values,
-               whole.values, 1e-12);
+  check_values(
+      clamped.bias(clamped.sequence(contiguous_positions(5), 2), 2, 4, 0, 0, query, 1).values,
+      whole.values, 1e-12);
+  check_values(
+      clamped.bias(clamped.sequence(positions_at({30, 31, 32, 33, 34}), 2), 2, 4, 0, 0, query, 1)
+          .values,
+      whole.values, 1e-12);
 }
 
 TEST_CASE("transformer_xl: a block of query rows is those rows of the whole") {
@@ -110,8 +113,7 @@ TEST_CASE("transformer_xl: a block of query rows is those rows of the whole") {
     Doubles query(16);
     for (size_t i = 0; i < 16; ++i) query[i] = double(i % 5) - 1;
     const auto whole = bench.bias(sequence, 1, 4, 0, 0, query);
-    const auto block =
-        bench.bias(sequence, 1, 4, 1, 2, {query.begin() + 4, query.begin() + 12});
+    const auto block = bench.bias(sequence, 1, 4, 1, 2, {query.begin() + 4, query.begin() + 12});
     check_values(block.values, {whole.values.begin() + 4, whole.values.begin() + 12});
   }
 }

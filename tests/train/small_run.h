@@ -1,0 +1,105 @@
+// A training small enough for tests: a model of 2 blocks of width 16 on short strings, built anew
+// for each Run as a new process would.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "core/config_toml.h"
+#include "core/cpu/cpu_backend.h"
+#include "core/files.h"
+#include "tests/catch.h"
+#include "train/signals.h"
+#include "train/trainer.h"
+
+namespace longshot::test {
+
+inline std::string fresh_folder(const std::string& name) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("longshot-train-{}-{}", getpid(), name))
+          .string();
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+struct Setup {
+  TrainerOptions options;
+  ModelOptions model;
+  std::string task = "reverse_string";
+  std::string task_options;
+  std::string encoding = "type = \"sinusoidal\"";
+  std::string positions = "type = \"randomized\"\nmax = 64\n";
+  Setup() {
+    model.dim = 16;
+    model.layers = 2;
+    model.heads = 2;
+    model.ffn = 32;
+    model.dropout = 0.1;
+    options.train.steps = 12;
+    options.train.batch = 8;
+    options.train.lengths.max = 10;
+    options.train.log_every = 3;
+    options.train.evaluate_every = 0;
+    options.train.checkpoint_every = 0;
+    options.evaluate.in_range_samples = 40;
+    options.evaluate.samples = 20;
+    options.seed = 5;
+    options.identity = "test";
+    options.show_progress = false;
+  }
+};
+
+// A model and everything round it, built anew each time as a new process would.
+struct Run {
+  std::unique_ptr<Backend> backend = make_cpu_backend();
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Task> task;
+  std::unique_ptr<Encoder> encoder;
+  std::unique_ptr<Trainer> trainer;
+  explicit Run(const Setup& setup) {
+    context = std::make_unique<Context>(*backend);
+    task = make_task(setup.task, parse_toml(setup.task_options, "task"));
+    const TaskSpec spec = task->spec();
+    EncoderInterface interface;
+    interface.input_vocabulary = spec.input_vocabulary;
+    interface.output_classes = spec.output_classes;
+    interface.mean_pool = spec.output == Output::mean;
+    encoder = std::make_unique<Encoder>(
+        *context, setup.model, parse_toml(setup.encoding, "encoding"),
+        parse_toml(setup.positions, "positions"), interface, setup.options.seed);
+    trainer = std::make_unique<Trainer>(*encoder, *task, setup.options);
+  }
+  std::vector<float> parameters() const {
+    return encoder->parameters().parameters().to_host<float>();
+  }
+  std::vector<float> moments() const {
+    std::vector<float> all = encoder->parameters().first_moments().to_host<float>();
+    const std::vector<float> second = encoder->parameters().second_moments().to_host<float>();
+    all.insert(all.end(), second.begin(), second.end());
+    return all;
+  }
+};
+
+inline std::vector<float> trained(const Setup& setup) {
+  Run run(setup);
+  REQUIRE(run.trainer->run().outcome == Outcome::done);
+  return run.parameters();
+}
+
+// Takes `steps` single steps, each in a new "process" that is told to stop before it begins.
+inline void step_by_step(const Setup& setup, int64_t steps) {
+  for (int64_t i = 0; i < steps; ++i) {
+    Run piece(setup);
+    request_stop();
+    const TrainResult result = piece.trainer->run();
+    clear_stop_request();
+    REQUIRE(result.outcome == Outcome::interrupted);
+    REQUIRE(result.progress.step == i + 1);
+  }
+}
+
+}  // namespace longshot::test

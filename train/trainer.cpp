@@ -271,17 +271,11 @@ void Trainer::checkpoint(int64_t step) {
   files_->timing.sync();
   progress_.metrics_bytes = files_->metrics.bytes();
   progress_.timing_bytes = files_->timing.bytes();
-<<<<<<< HEAD
-  save_training_state(options_.folder + "/training_state.safetensors", encoder_, optimizer_,
-                      progress_, options_.identity);
-  save_parameters(options_.folder + "/checkpoint.safetensors", encoder_);
-=======
   // In this order: a kill between the two leaves an older state, which comes to these parameters
   // again. The other way round a finished run could keep the parameters of an earlier step.
   save_parameters(options_.folder + "/checkpoint.safetensors", encoder_);
   save_training_state(options_.folder + "/training_state.safetensors", encoder_, optimizer_,
                       progress_, options_.identity);
->>>>>>> e31e3cd (Training robustness: a finished run keeps its final parameters through any kill, what was not measured is no number, weights that mean something else are refused, one request that arrives twice counts once; tests of pitfall cases, kills and own data; safetensors fuzz harness)
 }
 
 TrainResult Trainer::run() {
@@ -379,14 +373,9 @@ TrainResult Trainer::run() {
 
     const bool last = step == train.steps;
     const bool log_now = step % train.log_every == 0 || last;
-<<<<<<< HEAD
-    const bool evaluate_now = (train.evaluate_every > 0 && step % train.evaluate_every == 0) ||
-                              (last && train.keep == "best");
-=======
     const bool evaluate_now =
         can_validate && ((train.evaluate_every > 0 && step % train.evaluate_every == 0) ||
                          (last && train.keep == "best"));
->>>>>>> e31e3cd (Training robustness: a finished run keeps its final parameters through any kill, what was not measured is no number, weights that mean something else are refused, one request that arrives twice counts once; tests of pitfall cases, kills and own data; safetensors fuzz harness)
     const bool checkpoint_now = train.checkpoint_every > 0 && step % train.checkpoint_every == 0;
     const bool stop_now = stop_requested();
     if (log_now || evaluate_now || checkpoint_now || stop_now || losses_written_ == ring)

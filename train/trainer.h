@@ -104,14 +104,8 @@ class Trainer {
   TrainingStep step_;
   TrainingProgress progress_;
   std::unique_ptr<Files> files_;
-<<<<<<< HEAD
   Tensor losses_;               // device ring: (steps between reads, micro-batches)
   int64_t losses_written_ = 0;  // steps in the ring
-  double last_loss_ = std::numeric_limits<double>::quiet_NaN();  // until the first is read
-=======
-  Tensor losses_;               // device ring: (steps between reads, micro-batches)
-  int64_t losses_written_ = 0;  // steps in the ring
->>>>>>> e31e3cd (Training robustness: a finished run keeps its final parameters through any kill, what was not measured is no number, weights that mean something else are refused, one request that arrives twice counts once; tests of pitfall cases, kills and own data; safetensors fuzz harness)
   bool diverged_ = false;
   uint64_t skipped_seen_ = 0;
 };

@@ -73,7 +73,7 @@ window = "both"
 stride = 16
 )");
   const Outcome outcome =
-      longshot_test::longshot({"run", folder / "a.toml", "--out", folder / "out",
+      run_longshot({"run", folder / "a.toml", "--out", folder / "out",
                                causal ? "model.causal=true" : "model.causal=false"});
   INFO(outcome.all());
   REQUIRE(outcome.code == 0);
@@ -106,7 +106,7 @@ TEST_CASE("text: a causal task needs a causal model") {
       "a.toml",
       std::string("name = \"own\"\n[task]\ntype = \"text\"\ncorpus = \"corpus.txt\"\n") + kModel);
   const Outcome outcome =
-      longshot_test::longshot({"run", folder / "a.toml", "--out", folder / "out"});
+      run_longshot({"run", folder / "a.toml", "--out", folder / "out"});
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.all(), ContainsSubstring("model.causal = true"));
 }
@@ -130,7 +130,7 @@ test = "data.jsonl"
     std::vector<std::string> words = {"run", folder / "a.toml", "--out",
                                       folder / std::to_string(index)};
     words.insert(words.end(), extra.begin(), extra.end());
-    const Outcome outcome = longshot_test::longshot(words);
+    const Outcome outcome = run_longshot(words);
     INFO(outcome.all());
     REQUIRE(outcome.code == 0);
     const auto evaluation = summary_of(folder, std::to_string(index++)).at("evaluation");
@@ -150,7 +150,7 @@ test = "data.jsonl"
 TEST_CASE("the run's log lists what decays and what does not (B26)") {
   const Folder folder;
   folder.write("a.toml", tiny_config());
-  REQUIRE(longshot_test::longshot({"run", folder / "a.toml", "--out", folder / "out"}).code == 0);
+  REQUIRE(run_longshot({"run", folder / "a.toml", "--out", folder / "out"}).code == 0);
   const std::string log = read_file(run_folders(folder / "out/tiny").at(0) + "/log.txt");
   const size_t with = log.find("with weight decay: "), without = log.find("without weight decay: ");
   REQUIRE(with != std::string::npos);

@@ -148,9 +148,9 @@ void check_together(const ConfigTable& table, const RunConfig& config) {
         first_written(table, "model", {"heads", "dim"}),
         fmt::format("model.dim = {} is not divisible by model.heads = {}", model.dim, model.heads));
   check_lengths(table, config.train.lengths);
-  if (config.evaluate.stride > 0 && config.evaluate.window != "sliding")
+  if (config.evaluate.stride > 0 && config.evaluate.window == "segments")
     fail(place_of(table, "evaluate", "stride"),
-         "evaluate.stride needs window = \"sliding\", and window is \"segments\"");
+         "evaluate.stride needs window = \"sliding\" or \"both\", and window is \"segments\"");
   config.evaluate_lengths();
 }
 

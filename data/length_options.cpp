@@ -27,6 +27,20 @@ LengthOptions LengthOptions::resolve(int64_t train_steps, const Task& task) cons
   return resolved;
 }
 
+LengthOptions LengthOptions::longest_only(const Task& task) const {
+  LengthOptions result = *this;
+  result.draw = "fixed";
+  result.length = 0;
+  result.curriculum = "none";
+  for (const int64_t each : task.lengths(Split::train)) {
+    if (each < low() || each > high()) continue;
+    if (result.length == 0 || task.model_length(each) >= task.model_length(result.length))
+      result.length = each;
+  }
+  if (result.length == 0) result.length = high();
+  return result;
+}
+
 int64_t LengthOptions::high_at(uint64_t step) const {
   if (curriculum == "none") return high();
   LONGSHOT_CHECK(curriculum_steps >= 1, "train.lengths: the curriculum is not resolved");

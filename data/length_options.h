@@ -46,6 +46,9 @@ struct LengthOptions {
   // The shortest and the longest training length; draw = "fixed" makes them equal.
   int64_t low() const { return draw == "fixed" ? high() : min; }
   int64_t high() const { return draw == "fixed" && length > 0 ? length : max; }
+  // Only the length, of those that training can draw, whose batches are the largest: for reserving
+  // memory. Data that has lengths of its own need not have the longest one allowed.
+  LengthOptions longest_only(const Task& task) const;
   // The longest one at an optimizer step.
   int64_t high_at(uint64_t step) const;
 };

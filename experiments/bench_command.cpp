@@ -76,9 +76,7 @@ class StepBench {
   // As a trainer does: room for the longest batch before the first step. Returns the loss of
   // untrained parameters.
   double warm_up() {
-    LengthOptions longest = lengths_;
-    longest.draw = "fixed";
-    longest.length = lengths_.high();
+    const LengthOptions longest = lengths_.longest_only(*built_.task);
     const TrainOptions& train = config_.train;
     batcher_.training(uint64_t(config_.seed), 0, longest, train.batch * train.accumulate, 0,
                       train.batch, batches_.front());

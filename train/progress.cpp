@@ -14,7 +14,7 @@
 namespace longshot {
 namespace {
 constexpr double kTerminalSeconds = 0.2;
-constexpr double kLogSeconds = 10;
+constexpr double kLogSeconds = 5;
 
 // A terminal that can rewrite a line.
 bool on_terminal() {

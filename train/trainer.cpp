@@ -37,16 +37,6 @@ std::string score_json(const Score& score) {
       .text();
 }
 
-// The length whose batches are the largest of those that training will draw.
-int64_t longest_length(const Task& task, const LengthOptions& lengths) {
-  int64_t longest = 0;
-  for (const int64_t length : task.lengths(Split::train)) {
-    if (length < lengths.low() || length > lengths.high()) continue;
-    if (longest == 0 || task.model_length(length) >= task.model_length(longest)) longest = length;
-  }
-  return longest > 0 ? longest : lengths.high();
-}
-
 }  // namespace
 
 // ---- one step ----------------------------------------------------------------------------------
@@ -326,10 +316,7 @@ TrainResult Trainer::run() {
   std::unique_ptr<Prefetcher> prefetcher;
   if (training_left) {
     // The longest batch first, without an update: memory is reserved before the first step.
-    LengthOptions longest = train.lengths;
-    longest.draw = "fixed";
-    longest.length = longest_length(task_, train.lengths);
-    longest.curriculum = "none";
+    const LengthOptions longest = train.lengths.longest_only(task_);
     Batcher batcher(task_);
     batcher.training(options_.seed, 0, longest, train.batch, 0, train.batch, batches[0]);
     step_.rehearse(batches[0]);

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "tests/data/task_check.h"
+#include "tests/data/temporary_file.h"
 
 namespace longshot::test {
 namespace {
@@ -216,6 +217,24 @@ TEST_CASE("batcher: fixed lengths and the curriculum", "[data]") {
   const LengthOptions half = lengths("max = 11\ncurriculum = \"linear\"").resolve(100, *task);
   CHECK(half.curriculum_steps == 50);
   CHECK(half.high_at(25) == 6);
+}
+
+TEST_CASE("batcher: the largest batches are those of the longest length that occurs", "[data]") {
+  const auto task = make("even_pairs");
+  const LengthOptions grown =
+      lengths("min = 2\nmax = 11\ncurriculum = \"linear\"").resolve(9, *task);
+  CHECK(grown.longest_only(*task).low() == 11);
+  CHECK(grown.longest_only(*task).high_at(0) == 11);
+  // Sequences of 2, 3 and 5 tokens; the second has the most targets.
+  const TemporaryFile file(
+      "{\"input\": [1, 1], \"target\": [0]}\n{\"input\": [1, 1, 1], \"target\": [0, 0, 0, 0]}\n"
+      "{\"input\": [1, 1, 1, 1, 1], \"target\": [0]}\n");
+  const auto own = make("jsonl", fmt::format("train = \"{0}\"\ntest = \"{0}\"\nvalid_fraction = 0\n"
+                                             "target = \"placeholders\"",
+                                             file.path()));
+  CHECK(lengths("max = 40").longest_only(*own).high() == 3);  // 7 tokens with its placeholders
+  CHECK(lengths("min = 4\nmax = 40").longest_only(*own).high() == 5);
+  CHECK(lengths("max = 2").longest_only(*own).high() == 2);
 }
 
 TEST_CASE("batcher: contradictory lengths are usage errors", "[data]") {

@@ -41,9 +41,10 @@ struct PredictArguments {
 int predict_command(const PredictArguments& arguments);
 
 struct ReportArguments {
-  std::vector<std::string> folders;
-  std::string html, csv;
+  std::vector<std::string> places;  // folders and CSV files
+  std::string html, csv, matrix;
   bool markdown = false;
+  std::vector<std::string> update;  // markdown files
 };
 int report_command(const ReportArguments& arguments);
 

@@ -70,11 +70,21 @@ int run(int argc, char** argv) {
 
   ReportArguments report;
   CLI::App* report_app = app.add_subcommand("report", "tables and pictures of finished runs");
-  report_app->add_option("folders", report.folders, "run folders, or folders that hold them")
-      ->required();
+  report_app->add_option("places", report.places,
+                         "run folders, folders that hold them, CSV files of --csv");
   report_app->add_option("--html", report.html, "write a self-contained page");
   report_app->add_option("--csv", report.csv, "write every number, one a line");
   report_app->add_flag("--markdown", report.markdown, "tables as markdown");
+  report_app
+      ->add_option(
+          "--matrix", report.matrix,
+          "one markdown table, a row a task, a column an encoding: the scores beyond (mean, "
+          "best) or in_range")
+      ->check(CLI::IsMember({"mean", "best", "in_range"}));
+  report_app->add_option(
+      "--update", report.update,
+      "markdown files whose tables between <!-- longshot report PLACE... --> and "
+      "<!-- end of report --> are made anew");
 
   std::string list;
   CLI::App* list_app =

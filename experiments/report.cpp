@@ -252,16 +252,26 @@ Spread spread_of(const std::vector<double>& all_values, const std::vector<double
   return spread;
 }
 
-Report gather_report(const std::vector<std::string>& folders) {
+Report gather_report(const std::vector<std::string>& places) {
   Report report;
-  std::vector<std::string> runs;
-  for (const std::string& folder : folders) {
-    if (!fs::is_directory(folder)) throw UsageError(fmt::format("{}: no such folder", folder));
-    find_runs(folder, 2, runs);
+  std::vector<std::string> runs, files;
+  for (const std::string& place : places) {
+    if (place.ends_with(".csv") && fs::is_regular_file(place)) {
+      files.push_back(place);
+      continue;
+    }
+    if (!fs::is_directory(place)) throw UsageError(fmt::format("{}: no such folder", place));
+    const size_t before = runs.size();
+    find_runs(place, 2, runs);
+    if (runs.size() > before) continue;
+    for (const auto& entry : fs::directory_iterator(place))
+      if (entry.path().extension() == ".csv") files.push_back(entry.path().string());
   }
-  std::sort(runs.begin(), runs.end());
-  runs.erase(std::unique(runs.begin(), runs.end()), runs.end());
-  std::map<std::string, std::string> seen;  // identity, folder
+  for (std::vector<std::string>* each : {&runs, &files}) {
+    std::sort(each->begin(), each->end());
+    each->erase(std::unique(each->begin(), each->end()), each->end());
+  }
+  std::map<std::string, std::string> seen;  // identity, folder or file
   for (const std::string& run : runs) {
     if (!file_exists(run + "/summary.json")) {
       const RunStatus status = read_status(run);
@@ -281,11 +291,21 @@ Report gather_report(const std::vector<std::string>& folders) {
       report.unfinished.push_back({run, "damaged", error.what()});
     }
   }
+  for (const std::string& file : files) {
+    for (Summary& summary : read_report_csv(file)) {
+      const auto same = seen.emplace(summary.identity, file);
+      if (same.second)
+        report.summaries.push_back(std::move(summary));
+      else
+        report.unfinished.push_back({file + ": " + summary.cell, "counted once",
+                                     "the same run as in " + same.first->second});
+    }
+  }
   if (report.summaries.empty()) {
-    std::string places;
-    for (const std::string& folder : folders) places += (places.empty() ? "" : ", ") + folder;
+    std::string names;
+    for (const std::string& place : places) names += (names.empty() ? "" : ", ") + place;
     throw UsageError(
-        fmt::format("{}: no finished run ({} unfinished)", places, report.unfinished.size()));
+        fmt::format("{}: no finished run ({} unfinished)", names, report.unfinished.size()));
   }
   std::set<std::string> studies;
   for (const Summary& summary : report.summaries) studies.insert(summary.study);
@@ -301,7 +321,7 @@ Report gather_report(const std::vector<std::string>& folders) {
   using PanelKey = std::tuple<std::string, int64_t, int64_t, bool, std::string>;
   std::map<PanelKey, std::vector<Item>> panels;
   for (const Summary& summary : report.summaries) {
-    std::string options;
+    std::string options = summary.source + "\n";
     for (const auto& [key, value] : summary.settings)
       if (typed_section(key) == "task") options += key + "=" + value + "\n";
     for (const StoredEvaluation& evaluation : summary.evaluations) {

@@ -71,16 +71,29 @@ struct Report {
   std::vector<std::string> differing;  // keys in which the runs differ
 };
 
-// Every finished run in the given folders and in their folders, two levels deep. UsageError when a
-// folder does not exist or holds none. Damaged runs are listed as unfinished.
-Report gather_report(const std::vector<std::string>& folders);
+// Every finished run in the given folders and in their folders, two levels deep, and in the given
+// CSV files, which a report has written; a folder without runs stands for the CSV files in it.
+// UsageError when a place does not exist or holds none. Damaged runs are listed as unfinished. Runs
+// of one CSV file are compared with each other only: what they have in common it does not tell.
+Report gather_report(const std::vector<std::string>& places);
 // Of the run's settings; "encoding" means "encoding.type"; "" when it has none.
 std::string value_of(const Summary& summary, const std::string& key);
 Spread spread_of(const std::vector<double>& values, const std::vector<double>& errors);
 
 std::string report_text(const Report& report, bool color, int64_t width);
 std::string report_markdown(const Report& report);
-std::string report_csv(const Report& report);   // one line a run, evaluation, window and length
+// One row a panel, one column a label. `what`: "mean" and "best" of the runs beyond the training
+// lengths, or "in_range".
+std::string report_matrix(const Report& report, const std::string& what);
+// One line a run, evaluation, window and length; and those lines read back
+// (experiments/report_csv.cpp).
+std::string report_csv(const Report& report);
+std::vector<Summary> read_report_csv(const std::string& file);
+// A markdown text with the tables between these two lines made anew, from places named as seen from
+// `folder` (experiments/report_update.cpp):
+//   <!-- longshot report [--matrix mean|best|in_range] PLACE... -->
+//   <!-- end of report -->
+std::string updated_tables(const std::string& text, const std::string& folder);
 std::string report_html(const Report& report);  // experiments/report_html.cpp
 
 }  // namespace longshot

@@ -1,4 +1,5 @@
-// `longshot report DIR...`: tables on standard output, and a page or a CSV file when asked.
+// `longshot report PLACE...`: tables on standard output, a page or a CSV file when asked, and
+// tables inside markdown files made anew.
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/core.h>
@@ -11,17 +12,38 @@
 #include "experiments/report.h"
 
 namespace longshot {
+namespace {
+
+void update_file(const std::string& file) {
+  const std::string before = read_file(file);
+  const std::string folder = std::filesystem::absolute(file).parent_path().string();
+  std::string after;
+  try {
+    after = updated_tables(before, folder);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", file, error.what()));
+  }
+  if (after != before) write_file_atomically(file, after);
+  fmt::print("{}: {}\n", file, after == before ? "its tables are up to date" : "tables made anew");
+}
+
+}  // namespace
 
 int report_command(const ReportArguments& arguments) {
-  const Report report = gather_report(arguments.folders);
+  if (arguments.places.empty() && arguments.update.empty())
+    throw UsageError("report: name run folders, folders that hold them, or CSV files of --csv");
+  for (const std::string& file : arguments.update) update_file(file);
+  if (arguments.places.empty()) return 0;
+  const Report report = gather_report(arguments.places);
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   winsize size{};
   int64_t width = 120;
   if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     width = size.ws_col;
   const bool color = terminal && std::getenv("NO_COLOR") == nullptr;
-  fmt::print("{}",
-             arguments.markdown ? report_markdown(report) : report_text(report, color, width));
+  fmt::print("{}", !arguments.matrix.empty() ? report_matrix(report, arguments.matrix)
+                   : arguments.markdown      ? report_markdown(report)
+                                             : report_text(report, color, width));
   const auto write = [](const char* what, const std::string& path, const std::string& content) {
     try {
       write_file_atomically(path, content);

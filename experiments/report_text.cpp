@@ -1,6 +1,7 @@
-// Reports for the terminal, for markdown pages and for other programs (CSV).
+// Reports for the terminal and for markdown pages.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <sstream>
 
@@ -140,16 +141,6 @@ std::string markdown_cell(const std::string& text) {
   return out;
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + "\"";
-}
-
 }  // namespace
 
 std::string report_text(const Report& report, bool color, int64_t width) {
@@ -229,40 +220,58 @@ std::string report_markdown(const Report& report) {
   return out + legend(report) + "\n";
 }
 
-std::string report_csv(const Report& report) {
-  std::vector<std::string> keys;
-  for (const std::string& key : report.differing)
-    if (key != "seed" && key != "task" && key != "encoding" && key != "positions")
-      keys.push_back(key);
-  std::string out = "study,cell,task,encoding,positions,label,seed";
-  for (const std::string& key : keys) out += "," + csv_field(key);
-  out +=
-      ",evaluation,window,length,train_min,train_max,samples,loss,accuracy,accuracy_error,sequence_"
-      "accuracy,"
-      "sequence_accuracy_error,parameters,train_seconds,steps\n";
-  for (const Summary& summary : report.summaries) {
-    std::string prefix = fmt::format(
-        "{},{},{},{},{},{},{}", csv_field(summary.study), csv_field(summary.cell), summary.task,
-        summary.encoding, summary.positions, csv_field(summary.encoding_label), summary.seed);
-    for (const std::string& key : keys) {
-      prefix += "," + csv_field(value_of(summary, key));
+std::string report_matrix(const Report& report, const std::string& what) {
+  // Columns: every label there is, the models with other positions than 0, 1, 2, ... last.
+  std::map<std::pair<bool, std::string>, std::string> columns;
+  bool repeated = false;
+  for (const ReportPanel& panel : report.panels) {
+    repeated = repeated || panel.repeated();
+    for (const ReportGroup& group : panel.groups)
+      columns.emplace(std::pair(group.runs.front()->positions != "contiguous", group.label),
+                      group.label);
+  }
+  std::string out = "| |", rule = "| --- |";
+  for (const auto& [key, label] : columns) {
+    out += " " + markdown_cell(label) + " |";
+    rule += " ---: |";
+  }
+  out += "\n" + rule + "\n";
+  for (const ReportPanel& panel : report.panels) {
+    out += "| " + markdown_cell(panel.title) + " |";
+    for (const auto& [key, label] : columns) {
+      const auto group = std::find_if(panel.groups.begin(), panel.groups.end(),
+                                      [&](const ReportGroup& each) { return each.label == label; });
+      std::string cell;
+      if (group != panel.groups.end()) {
+        cell = what == "best"       ? show(panel, group->best_out_of_range)
+               : what == "in_range" ? show_spread(panel, group->in_range)
+                                    : show_spread(panel, group->out_of_range);
+        if (group->verdict == Verdict::not_fitted) cell = "(" + cell + ")";
+      }
+      out += " " + cell + " |";
     }
-    for (const StoredEvaluation& evaluation : summary.evaluations) {
-      const auto line = [&](const LengthScore& each) {
-        const Score& score = each.score;
-        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{:.1f},{}\n", prefix,
-                           csv_field(evaluation.label), each.sliding ? "sliding" : "segments",
-                           each.length == 0 ? std::string("in_range") : std::to_string(each.length),
-                           summary.train_min, summary.train_max, score.samples, score.loss,
-                           score.accuracy, score.accuracy_error, score.sequence_accuracy,
-                           score.sequence_accuracy_error, summary.parameters, summary.train_seconds,
-                           summary.steps);
-      };
-      for (const LengthScore& each : evaluation.scores.in_range) line(each);
-      for (const LengthScore& each : evaluation.scores.lengths) line(each);
+    out += "\n";
+  }
+  out += what == "in_range" ? "\nPredictions right in range"
+         : what == "best"   ? "\nPredictions right beyond the training lengths, of the best run"
+                            : "\nPredictions right beyond the training lengths";
+  out += ", %";
+  if (repeated && what != "best") out += ", mean +- standard deviation over seeds";
+  out += ". In brackets: not fitted, in range below 99 %.";
+  double largest = 0;
+  int64_t least = 0, most = 0;
+  for (const ReportPanel& panel : report.panels) {
+    for (const ReportGroup& group : panel.groups) {
+      const Spread& spread = what == "in_range" ? group.in_range : group.out_of_range;
+      const double runs = what == "best" ? std::sqrt(double(std::max<int64_t>(spread.n, 1))) : 1;
+      largest = std::max(largest, spread.sampling_error * runs);
+      least = least == 0 ? group.in_range.n : std::min(least, group.in_range.n);
+      most = std::max(most, group.in_range.n);
     }
   }
-  return out;
+  out += least == most ? fmt::format(" Runs a cell: {}.", most)
+                       : fmt::format(" Runs a cell: {} to {}.", least, most);
+  return out + fmt::format(" Sampling error at most {:.2f} points.\n", 100 * largest);
 }
 
 }  // namespace longshot

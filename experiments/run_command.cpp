@@ -63,7 +63,7 @@ int run_command(const RunArguments& arguments) {
   }
   // Whatever is finished is shown, failures or not.
   ReportArguments report;
-  report.folders = {plan.folder};
+  report.places = {plan.folder};
   report.html = arguments.html.empty() ? plan.folder + "/report.html" : arguments.html;
   const bool any = std::any_of(plan.cells.begin(), plan.cells.end(), [](const PlannedCell& cell) {
     return read_status(cell.run.folder).state == RunState::finished;

@@ -22,6 +22,7 @@ struct Summary {
   std::string version;
   std::string study, cell;  // folder names
   std::string folder;       // where it was read from; not stored
+  std::string source;       // the CSV file it was read from; "" for a run folder; not stored
   std::string identity;
   std::string task, encoding, positions;
   std::string

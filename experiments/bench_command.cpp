@@ -72,6 +72,8 @@ class StepBench {
         batches_(static_cast<size_t>(config.train.accumulate)) {}
 
   const LengthOptions& lengths() const { return lengths_; }
+  // Of all steps, the warm-up's too: how many were recorded ones played again.
+  int64_t replayed_steps() const { return step_.capture().replayed_steps(); }
 
   // As a trainer does: room for the longest batch before the first step. Returns the loss of
   // untrained parameters.
@@ -184,6 +186,7 @@ int bench_command(const BenchArguments& arguments) {
         .add("parameters", built.encoder->parameters().parameter_count())
         .add("first_loss", first_loss)
         .add("steps", int64_t(timing.seconds.size()))
+        .add("replayed_steps", bench.replayed_steps())
         .add("median_ms", 1e3 * timing.quantile(0.5))
         .add("mean_ms", 1e3 / steps_per_second)
         .add("p10_ms", 1e3 * timing.quantile(0.1))

@@ -184,7 +184,8 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
       check_run(cell.config, context);
       if (devices.insert(cell.config.device.type).second) {
         std::string reason;
-        const std::unique_ptr<Backend> device = make_backend(cell.config.device.type, &reason);
+        const std::unique_ptr<Backend> device =
+            make_backend(cell.config.device.type, &reason, cell.config.device.tf32);
         plan.device +=
             fmt::format("{}{}: {}", plan.device.empty() ? "" : "; ", device->name(), reason);
       }

@@ -2,7 +2,7 @@
 """Longshot's training step against PyTorch's, in turn, pair by pair, on the same number of threads.
 
     bench/peers/setup.sh
-    bench/peers/compare.py [--models tiny,paper] [--threads 2] [--rounds 5] [--json FILE]
+    bench/peers/compare.py [--models tiny,paper] [--threads 2] [--rounds 5] [--json FILE] [--device cuda [--tf32]]
 
 Each round measures ours and theirs one after the other, the order changing from round to round, with the same
 lengths in the same order; a ratio is theirs / ours of one round (medians of step times; means where lengths vary).
@@ -25,7 +25,7 @@ ROOT = HERE.parent.parent
 
 def ours(arguments, config, steps):
     command = [arguments.longshot, "bench", str(config), "--json", "--threads", str(arguments.threads), "--device",
-               "cpu", "--steps", str(steps)]
+               arguments.device, "--steps", str(steps), f"device.tf32={str(arguments.tf32).lower()}"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -33,7 +33,8 @@ class Peer:
     def __init__(self, arguments, config, mode):
         environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads))
         self.process = subprocess.Popen(
-            [arguments.python, str(HERE / "peer.py"), str(config), "--mode", mode, "--threads", str(arguments.threads)],
+            [arguments.python, str(HERE / "peer.py"), str(config), "--mode", mode, "--threads", str(arguments.threads),
+             "--device", arguments.device] + ["--tf32"] * arguments.tf32,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         self.about = self.read()
 
@@ -112,15 +113,15 @@ def fixed_length(config):
         return tomllib.load(file)["train"]["lengths"]["max"]
 
 
-def table(results, modes):
-    head = ["model", "ours ms", "of FMA peak"]
+def table(results, modes, on_cpu):
+    head = ["model", "ours ms"] + ["of FMA peak"] * on_cpu
     for mode in modes:
         head += [f"{mode} ms", f"{mode} / ours"]
     head += ["ours MB"] + [f"{mode} MB" for mode in modes]
     print("| " + " | ".join(head) + " |")
     print("|---" + "|--:" * (len(head) - 1) + "|")
     for each in results:
-        row = [each["model"], f"{each['ms']:.2f}", f"{100 * each['share_of_peak']:.1f} %"]
+        row = [each["model"], f"{each['ms']:.2f}"] + [f"{100 * each['share_of_peak']:.1f} %"] * on_cpu
         for mode in modes:
             theirs = each["modes"][mode]
             row += [f"{theirs['ms']:.2f}",
@@ -135,7 +136,9 @@ def main():
     parser.add_argument("--longshot", default=str(ROOT / "build" / "longshot"))
     parser.add_argument("--python", default=str(HERE / "venv" / "bin" / "python"), help="one that has torch")
     parser.add_argument("--models", default="tiny,paper,small,medium,base")
-    parser.add_argument("--modes", default="eager,compile")
+    parser.add_argument("--modes", default="eager,compile", help="of eager, compile, compile-graphs")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--tf32", action="store_true", help="matrix products in TF32, on both sides")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="of our steps in each round")
@@ -154,7 +157,7 @@ def main():
     about = results[0]["modes"][modes[0]]["about"]
     machine = results[0]["ours"][0]["device_description"]
     print(f"PyTorch {about['torch']}, {arguments.threads} thread(s), {machine}, load {load_average():.1f}\n")
-    table(results, modes)
+    table(results, modes, arguments.device == "cpu")
 
 
 if __name__ == "__main__":

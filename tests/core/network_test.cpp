@@ -14,7 +14,8 @@ namespace {
 template <class T>
 std::vector<T> run(int count, int thread_count) {
   set_threads(thread_count);
-  Context context(cpu_backend(), guarded(dtype_of<T>()));
+  Backend& backend = backend_for(dtype_of<T>());
+  Context context(backend, guarded(dtype_of<T>(), backend));
   SmallNetwork network(context);
   std::vector<T> bits;
   for (int i = 0; i < count; ++i) {
@@ -49,25 +50,30 @@ TEST_CASE("network: 1, 2, 3 and 4 threads give equal bits") {
   check_threads<double>();
 }
 
-TEST_CASE("network: the CPU backend agrees with the reference") {
-  std::vector<std::vector<double>> all;
-  for (Backend* backend : f64_backends()) {
-    Context context(*backend, guarded(DType::f64));
-    SmallNetwork network(context);
-    double loss = 0;
-    network.step(0, &loss);
-    std::vector<double> numbers = {loss};
-    for (const Tensor& parameter : network.parameters()) {
-      const std::vector<double> gradient = parameter.gradient_to_doubles();
-      numbers.insert(numbers.end(), gradient.begin(), gradient.end());
-    }
-    all.push_back(numbers);
+template <class T>
+std::vector<double> loss_and_gradients(Backend& backend) {
+  Context context(backend, guarded(dtype_of<T>(), backend));
+  SmallNetwork network(context);
+  T loss = 0;
+  network.step(0, &loss);
+  std::vector<double> numbers = {double(loss)};
+  for (const Tensor& parameter : network.parameters()) {
+    const std::vector<double> gradient = parameter.gradient_to_doubles();
+    numbers.insert(numbers.end(), gradient.begin(), gradient.end());
   }
-  check_close(all[0], all[1], 1e-7, "loss and gradients");  // the dropout rate is a float
+  return numbers;
+}
+
+TEST_CASE("network: the backend agrees with the reference") {
+  const std::vector<double> expected = loss_and_gradients<double>(reference_backend());
+  const auto doubles = loss_and_gradients<double>(backend_for(DType::f64));
+  check_close(doubles, expected, 1e-7, "loss and gradients");  // the dropout rate is a float
+  const auto floats = loss_and_gradients<float>(backend_for(DType::f32));
+  check_close(floats, expected, kSingleTolerance, "loss and gradients in f32");
 }
 
 TEST_CASE("network: the backend is asked for no memory after the second step") {
-  Context context(cpu_backend(), ContextOptions{DType::f32, {}});
+  Context context(backend_for(DType::f32), ContextOptions{DType::f32, {}});
   SmallNetwork network(context);
   float loss = 0;
   network.step(0, &loss);

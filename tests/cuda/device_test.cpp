@@ -74,6 +74,48 @@ TEST_CASE("device: without a module that fits", "[device]") {
   CHECK(refusal(request(LONGSHOT_FAKE_MODULE)) == "cuda: out of device memory: 16777216 bytes");
 }
 
+TEST_CASE("device: a driver older than the module's CUDA", "[device]") {
+  const Environment one("FAKE_CUDA_DEVICES", "1");
+  const auto with = [](const char* version) {
+    const Environment driver("LONGSHOT_EMULATOR_DRIVER", version);
+    return refusal(request(LONGSHOT_EMULATED_MODULE));
+  };
+  CHECK(with("12090") ==
+        "the NVIDIA driver is too old: it offers CUDA 12.9, the module needs 13.0");
+  CHECK(with("0") == "no NVIDIA driver answers");
+}
+
+TEST_CASE("device: TF32 is asked of the matrix products, and only where it was chosen",
+          "[device]") {
+  const Environment one("FAKE_CUDA_DEVICES", "1");
+  const auto product = [](bool tf32) {
+    CudaRequest chosen = request(LONGSHOT_EMULATED_MODULE);
+    chosen.tf32 = tf32;
+    std::string reason;
+    const auto backend = load_cuda_backend(chosen, &reason);
+    REQUIRE(backend);
+    // 1 + 2^-12 has twelve bits after the point, TF32 ten.
+    const float values[] = {1.000244140625f, 1};
+    auto* memory = static_cast<float*>(backend->allocate(3 * sizeof(float)));
+    backend->copy_to_device(memory, values, sizeof values);
+    backend->gemm({.rows = 1,
+                   .columns = 1,
+                   .inner = 1,
+                   .a = memory,
+                   .b = memory + 1,
+                   .c = memory + 2,
+                   .lda = 1,
+                   .ldb = 1,
+                   .ldc = 1});
+    float result = 0;
+    backend->copy_to_host(&result, memory + 2, sizeof result);
+    backend->release(memory, 3 * sizeof(float));
+    return result;
+  };
+  CHECK(product(false) == 1.000244140625f);
+  CHECK(product(true) == 1);
+}
+
 TEST_CASE("device: a module that works gives a backend", "[device]") {
   const Environment one("FAKE_CUDA_DEVICES", "1");
   REQUIRE(cuda_module_version() != 0);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "scheduler.h"
 #include "tests/cuda/devices.h"
 #include "tests/cuda/small_training.h"
 #include "tests/support/every_method.h"
@@ -183,6 +184,30 @@ TEST_CASE("training: the same losses as on the CPU", "[cuda]") {
     INFO("step " << i << ": cpu " << expected[i] << ", cuda " << got[i]);
     CHECK(std::abs(got[i] - expected[i]) <= 1e-4 * std::max(1.0, std::abs(expected[i])));
   }
+}
+
+TEST_CASE("training: the order in which a device takes its threads changes no bit",
+          "[capture][emulator]") {
+  using emulator::Order;
+  const Order before = emulator::options().order;
+  const uint64_t seed = emulator::options().seed;
+  TrainingCase options;
+  options.model.dropout = 0.1;
+  options.encoding = GENERATE("type = 'rope'", "type = 't5'", "type = 'learned'");
+  options.positions = "type = 'randomized'\nmax = 16";
+  options.train.steps = 6;
+  std::vector<std::vector<float>> all;
+  for (const auto& [order, key] : std::vector<std::pair<Order, uint64_t>>{
+           {Order::forward, 1}, {Order::reverse, 1}, {Order::random, 2}, {Order::random, 3}}) {
+    emulator::options().order = order;
+    emulator::options().seed = key;
+    SmallTraining training(cuda_device(), options);
+    training.run_all();
+    all.push_back(training.parameters());
+  }
+  emulator::options().order = before;
+  emulator::options().seed = seed;
+  for (const auto& each : all) CHECK(each == all.front());
 }
 
 TEST_CASE("training: on the CPU nothing is recorded", "[capture]") {

@@ -35,7 +35,7 @@ void set_weights(ParameterStore& store) {
   }
 }
 
-void check_case(const json& reference, DType dtype, Backend& backend, double tolerance) {
+void check_case(const json& reference, DType dtype, double tolerance) {
   ModelWords words;
   words.model = reference["model"];
   words.encoding = reference["encoding"];
@@ -43,7 +43,7 @@ void check_case(const json& reference, DType dtype, Backend& backend, double tol
                      .output_classes = reference["classes"],
                      .mean_pool = reference["mean_pool"],
                      .train_length = reference["length"]};
-  TestModel model(words, dtype, backend);
+  TestModel model(words, dtype);
   Encoder& encoder = model.encoder();
   set_weights(encoder.parameters());
 
@@ -95,7 +95,7 @@ TEST_CASE("encoder: outputs and gradients agree with PyTorch", "[encoder][refere
   REQUIRE(references.size() >= 10);
   for (const json& reference : references) {
     INFO(reference["name"].get<std::string>());
-    check_case(reference, DType::f64, cpu_backend(), 1e-7);  // the numbers have 9 digits
-    check_case(reference, DType::f32, cpu_backend(), 1e-5);
+    check_case(reference, DType::f64, 1e-7);  // the numbers have 9 digits
+    check_case(reference, DType::f32, 1e-5);
   }
 }

@@ -10,7 +10,7 @@
 #include "nn/encoder.h"
 #include "tests/catch.h"
 #include "tests/support/gradient_check.h"
-#include "tests/support/test_backends.h"
+#include "tests/support/operation_devices.h"
 
 namespace longshot::testing {
 
@@ -48,10 +48,8 @@ inline TestBatch random_batch(int64_t batch, int64_t length, uint64_t seed,
 
 class TestModel {
  public:
-  explicit TestModel(const ModelWords& words, DType dtype = DType::f32,
-                     Backend& backend = cpu_backend())
-      : context_(backend,
-                 {.dtype = dtype, .heap = {.guard_bytes = 64, .poison = true, .limit = 0}}) {
+  explicit TestModel(const ModelWords& words, DType dtype = DType::f32)
+      : context_(backend_for(dtype), memory_of(dtype)) {
     ModelOptions options;
     read_options(parse_toml(words.model, "model.toml"), {"model", {}, {}}, options);
     encoder_ = std::make_unique<Encoder>(
@@ -101,6 +99,13 @@ class TestModel {
   }
 
  private:
+  // Guards and poison where the host can write them; the emulated device has its own.
+  static ContextOptions memory_of(DType dtype) {
+    ContextOptions options{.dtype = dtype, .heap = {}};
+    if (backend_for(dtype).host_accessible()) options.heap = {64, true, 0};
+    return options;
+  }
+
   Context context_;
   std::unique_ptr<Encoder> encoder_;
 };

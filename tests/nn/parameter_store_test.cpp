@@ -8,7 +8,7 @@
 #include "core/ops.h"
 #include "tests/catch.h"
 #include "tests/support/gradient_check.h"
-#include "tests/support/test_backends.h"
+#include "tests/support/operation_devices.h"
 
 using namespace longshot;
 using namespace longshot::testing;
@@ -25,7 +25,7 @@ std::vector<double> values_of(const ParameterStore& store, const std::string& na
 
 TEST_CASE("parameter store: decayed first, starts aligned to 16 elements, gaps zero",
           "[parameters]") {
-  Context context(cpu_backend());
+  Context context(backend_for(DType::f32));
   ParameterStore store(context);
   store.declare("a", {3}, Initializer::constant(1), false);
   store.declare("b", {5, 4}, Initializer::constant(2), true);
@@ -55,7 +55,7 @@ TEST_CASE("parameter store: decayed first, starts aligned to 16 elements, gaps z
 }
 
 TEST_CASE("parameter store: initial values depend on seed and name alone", "[parameters]") {
-  Context context(cpu_backend());
+  Context context(backend_for(DType::f32));
   const auto build = [&](bool more, uint64_t seed) {
     ParameterStore store(context);
     if (more) store.declare("block.0.extra", {7}, kNormal, true);
@@ -72,7 +72,7 @@ TEST_CASE("parameter store: initial values depend on seed and name alone", "[par
 }
 
 TEST_CASE("parameter store: initialisers have the distributions they name", "[parameters]") {
-  Context context(cpu_backend(), {.dtype = DType::f64, .heap = {}});
+  Context context(backend_for(DType::f64), {.dtype = DType::f64, .heap = {}});
   ParameterStore store(context);
   const int64_t n = 40000;
   store.declare("normal", {n}, Initializer::normal(2.0), false);
@@ -107,7 +107,7 @@ TEST_CASE("parameter store: initialisers have the distributions they name", "[pa
 
 TEST_CASE("parameter store: first contribution writes, later ones add, untouched ones are zero",
           "[parameters]") {
-  Context context(cpu_backend());
+  Context context(backend_for(DType::f32));
   ParameterStore store(context);
   const Parameter used = store.declare("used", {2}, Initializer::constant(3), false);
   store.declare("unused", {2}, Initializer::constant(5), false);
@@ -130,7 +130,7 @@ TEST_CASE("parameter store: first contribution writes, later ones add, untouched
 }
 
 TEST_CASE("parameter store: wrong use names the parameter", "[parameters]") {
-  Context context(cpu_backend());
+  Context context(backend_for(DType::f32));
   ParameterStore store(context);
   const Parameter early = store.declare("block.0.weight", {2, 3}, kNormal, true);
   CHECK_THROWS_WITH(early.tensor(),
@@ -146,7 +146,7 @@ TEST_CASE("parameter store: wrong use names the parameter", "[parameters]") {
 }
 
 TEST_CASE("module scope: paths are joined by dots", "[parameters]") {
-  Context context(cpu_backend());
+  Context context(backend_for(DType::f32));
   ParameterStore store(context);
   ModuleScope(store).sub("block.3").sub("attention").declare("weight", {1}, kNormal, true);
   ModuleScope(store, "head").declare("bias", {1}, kNormal, false);

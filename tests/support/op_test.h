@@ -15,9 +15,10 @@
 
 namespace longshot::testing {
 
-inline ContextOptions guarded(DType dtype) {
+inline ContextOptions guarded(DType dtype, const Backend& backend = cpu_backend()) {
   ContextOptions options;
   options.dtype = dtype;
+  if (!backend.host_accessible()) return options;  // the emulated device's memory has its own
   options.heap.guard_bytes = 256;
   options.heap.poison = true;
   return options;
@@ -32,9 +33,7 @@ void on_every_device(const Body& body) {
   if (testing_cuda()) record.emplace();
   for (const OperationDevice& device : operation_devices()) {
     INFO("backend " << device.backend->name());
-    ContextOptions options = guarded(device.dtype);
-    if (!device.backend->host_accessible()) options.heap = {};  // that memory has its own guards
-    Context context(*device.backend, options);
+    Context context(*device.backend, guarded(device.dtype, *device.backend));
     if (record) record->begin(device.dtype == DType::f64 ? 0 : kSingleTolerance);
     body(context);
     if (record) record->end();

@@ -18,6 +18,10 @@ OperationDevice model_device() {
   return {&cpu_backend(), DType::f64};
 }
 
+Backend& backend_for(DType dtype) {
+  return testing_cuda() && dtype != DType::f64 ? cuda_test_backend() : cpu_backend();
+}
+
 std::vector<OperationDevice> operation_devices() {
   Backend& first = testing_cuda() ? cpu_backend() : reference_backend();
   return {{&first, DType::f64}, model_device()};

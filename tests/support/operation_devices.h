@@ -1,6 +1,5 @@
-// Where the tests of operations and the conformance tests run: in f64 on the CPU, or, with
-// LONGSHOT_TEST_BACKEND=cuda in the environment, in f32 on the CUDA backend (emulated, or real as
-// tests/support/cuda_test_backend.h says).
+// Where tests run: on the CPU, or, with LONGSHOT_TEST_BACKEND=cuda in the environment, what is in
+// f32 on the CUDA backend (emulated, or real as tests/support/cuda_test_backend.h says).
 #pragma once
 
 #include <vector>
@@ -19,6 +18,8 @@ bool testing_cuda();
 std::vector<OperationDevice> operation_devices();
 // The one device of tests that need no second.
 OperationDevice model_device();
+// For tests that choose the type: f64 exists on the CPU alone.
+Backend& backend_for(DType dtype);
 // In f32 no result is right to more than this, relative to max(1, |value|).
 inline constexpr double kSingleTolerance = 1e-4;
 inline double device_tolerance(double in_double) {

@@ -90,7 +90,7 @@ TEST_CASE("what was not measured is no number", "[train]") {
 
 // The step heap is what an evaluation takes beside the parameters. 1,000 symbols and as many
 // placeholders.
-TEST_CASE("memory_mb bounds an evaluation at length 2,000", "[train]") {
+TEST_CASE("memory_mb bounds an evaluation at length 2,000", "[train][memory]") {
   Setup setup;
   setup.positions = "type = \"contiguous\"";
   setup.model.layers = 1;

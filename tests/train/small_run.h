@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/config_toml.h"
-#include "core/cpu/cpu_backend.h"
 #include "core/files.h"
 #include "tests/catch.h"
+#include "tests/support/operation_devices.h"
 #include "train/signals.h"
 #include "train/trainer.h"
 
@@ -55,13 +55,12 @@ struct Setup {
 
 // A model and everything round it, built anew each time as a new process would.
 struct Run {
-  std::unique_ptr<Backend> backend = make_cpu_backend();
   std::unique_ptr<Context> context;
   std::unique_ptr<Task> task;
   std::unique_ptr<Encoder> encoder;
   std::unique_ptr<Trainer> trainer;
   explicit Run(const Setup& setup) {
-    context = std::make_unique<Context>(*backend);
+    context = std::make_unique<Context>(testing::backend_for(DType::f32));
     task = make_task(setup.task, parse_toml(setup.task_options, "task"));
     const TaskSpec spec = task->spec();
     EncoderInterface interface;

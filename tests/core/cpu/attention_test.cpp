@@ -265,7 +265,7 @@ void check_case(const Case& c) {
   check_gradient(c, in, &Inputs::dense, exact.ddense, "dense");
 }
 
-TEST_CASE("attention: hand-worked case") {
+TEST_CASE("attention: hand-worked case", "[cpu]") {
   // One query, two keys, logits ln 1 = 0 and ln 3: probabilities 1/4 and 3/4.
   const double query[] = {1}, key[] = {0, std::log(3.0)}, value[] = {8, 4};
   double out = 0, log_sum = 0;
@@ -282,7 +282,7 @@ TEST_CASE("attention: hand-worked case") {
   CHECK(log_sum == 0);
 }
 
-TEST_CASE("attention: odd shapes") {
+TEST_CASE("attention: odd shapes", "[cpu]") {
   for (int64_t dim : {1, 3, 8, 16, 17, 32, 67})
     for (int64_t queries : {1, 7, 17, 40})
       check_case({.queries = queries, .keys = 41 - queries, .dim = dim});
@@ -292,7 +292,7 @@ TEST_CASE("attention: odd shapes") {
   check_case({.batch = 1, .heads = 1, .queries = 131, .keys = 277, .dim = 5});  // ragged both ways
 }
 
-TEST_CASE("attention: masks, scales, biases") {
+TEST_CASE("attention: masks, scales, biases", "[cpu]") {
   for (int64_t length : {13, 70, 150}) {
     const int64_t dim = length == 70 ? 8 : 5;
     const Case base{.queries = length, .keys = length, .dim = dim};
@@ -323,7 +323,7 @@ TEST_CASE("attention: masks, scales, biases") {
   }
 }
 
-TEST_CASE("attention: dropout draws the documented elements") {
+TEST_CASE("attention: dropout draws the documented elements", "[cpu]") {
   for (int64_t keys : {4, 5, 40, 131})
     for (int64_t queries : {3, 40}) {
       check_case({.queries = queries, .keys = keys, .dim = 8, .dropout = 0.25f});
@@ -345,7 +345,7 @@ TEST_CASE("attention: dropout draws the documented elements") {
   CHECK(difference(evaluated.dkey, plain.dkey) == 0);
 }
 
-TEST_CASE("attention: a fully masked sample gives zeros and finite gradients") {
+TEST_CASE("attention: a fully masked sample gives zeros and finite gradients", "[cpu]") {
   const Case c{
       .queries = 70, .keys = 70, .dim = 8, .mask = true, .table = true, .dense_batches = 2};
   const auto r = run<float>(c, make_inputs(c));
@@ -360,7 +360,7 @@ TEST_CASE("attention: a fully masked sample gives zeros and finite gradients") {
   for (size_t i = 0; i < r.ddense.size() / 2; ++i) CHECK(r.ddense[i] == 0);
 }
 
-TEST_CASE("attention: large logits do not overflow") {
+TEST_CASE("attention: large logits do not overflow", "[cpu]") {
   const Case c{.batch = 1, .heads = 1, .queries = 3, .keys = 200, .dim = 2};
   Inputs in = make_inputs(c);
   for (double& x : in.query) x *= 1000;
@@ -370,7 +370,7 @@ TEST_CASE("attention: large logits do not overflow") {
   for (float x : r.dquery) CHECK(std::isfinite(x));
 }
 
-TEST_CASE("attention: empty extents") {
+TEST_CASE("attention: empty extents", "[cpu]") {
   for (const Case& c :
        {Case{.batch = 0}, Case{.heads = 0}, Case{.queries = 0}, Case{.keys = 0}, Case{.dim = 0}}) {
     const auto r = run<float>(c, make_inputs(c));
@@ -380,7 +380,7 @@ TEST_CASE("attention: empty extents") {
   }
 }
 
-TEST_CASE("attention: bits do not depend on the number of threads") {
+TEST_CASE("attention: bits do not depend on the number of threads", "[cpu]") {
   for (const Case& c : {Case{.batch = 3,
                        .heads = 3,
                        .queries = 150,
@@ -419,7 +419,7 @@ TEST_CASE("attention: bits do not depend on the number of threads") {
   }
 }
 
-TEST_CASE("attention: forward memory does not grow with the length") {
+TEST_CASE("attention: forward memory does not grow with the length", "[cpu]") {
   set_threads(1);
   release_scratch();
   Case c{.batch = 1, .heads = 1, .queries = 4096, .keys = 4096, .dim = 8};
@@ -428,7 +428,7 @@ TEST_CASE("attention: forward memory does not grow with the length") {
   set_threads(0);
 }
 
-TEST_CASE("attention refuses wrong use") {
+TEST_CASE("attention refuses wrong use", "[cpu]") {
   float x[64] = {};
   AttentionArgs a;
   a.shape = {1, 1, 4, 4, 2};

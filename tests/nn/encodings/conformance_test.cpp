@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "tests/nn/encodings/conformance_support.h"
+#include "tests/support/test_backends.h"
 
 using namespace longshot;
 using namespace longshot::testing;
@@ -25,7 +26,7 @@ void take_gradients(SmallEncoder& model, const EncoderInput& input) {
 // parameter.
 void compare_with_cpu(const SmallModel& small, SmallEncoder& model, const EncoderInput& input) {
   SmallModel in_double = small;
-  in_double.device = {&cpu(), DType::f64};
+  in_double.device = {&cpu_backend(), DType::f64};
   SmallEncoder trusted(in_double);
   take_gradients(trusted, input);
   take_gradients(model, input);
@@ -117,7 +118,7 @@ TEST_CASE("every encoding's bias acts in fused attention as its statement says")
         INFO(name << (causal ? " causal" : " bidirectional") << ", positions " << index);
         const OperationDevice device = model_device();
         EncodingBench bench(type_line(name), {heads * width, heads, width, 1, causal, 12, 40},
-                            device.dtype, *device.backend);
+                            device.dtype);
         SequenceContext sequence = bench.sequence(cases[index], batch);
         sequence.causal = causal;
         StepScope step(bench.context);

@@ -9,19 +9,14 @@
 
 #include "core/config_toml.h"
 #include "core/context.h"
-#include "core/device.h"
 #include "core/ops.h"
 #include "nn/positional_encoding.h"
 #include "tests/catch.h"
+#include "tests/support/operation_devices.h"
 
 namespace longshot::testing {
 
 using Doubles = std::vector<double>;
-
-inline Backend& cpu() {
-  static const std::unique_ptr<Backend> backend = make_backend("cpu");
-  return *backend;
-}
 
 inline DrawnPositions contiguous_positions(int64_t length) {
   DrawnPositions drawn;
@@ -47,8 +42,8 @@ inline DrawnPositions positions_at(Doubles values, int64_t batches = 1, int64_t 
 class EncodingBench {
  public:
   explicit EncodingBench(const std::string& toml, EncodingModel model = {4, 1, 4, 1, false, 0, 0},
-                         DType dtype = DType::f64, Backend& backend = cpu())
-      : context(backend, {.dtype = dtype, .heap = {}}), store(context) {
+                         DType dtype = DType::f64)
+      : context(backend_for(dtype), {.dtype = dtype, .heap = {}}), store(context) {
     const ConfigTable table = parse_toml(toml, "test.toml");
     const ConfigValue& type = *table.find("type");
     const auto& entry =

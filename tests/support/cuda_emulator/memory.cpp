@@ -19,6 +19,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kRegion = size_t(1) << 40;  // address space only
+constexpr size_t kHugePage = size_t(2) << 20;
 constexpr size_t kAlignment = 64;
 constexpr size_t kFillLimit = size_t(256) << 20;  // larger allocations are filled up to here
 constexpr unsigned char kCanary = 0xA7;
@@ -29,13 +30,19 @@ struct Allocation {
   size_t mapped;  // whole pages, without the guard
 };
 
+// 4 GiB, unless a test wants a smaller device.
+size_t initial_limit() {
+  const char* mebibytes = std::getenv("LONGSHOT_EMULATOR_MEMORY_MB");
+  return size_t(mebibytes ? std::strtoull(mebibytes, nullptr, 10) : 4096) << 20;
+}
+
 struct Memory {
   std::recursive_mutex mutex;
   std::map<char*, Allocation> live;
   char* region = nullptr;
   size_t next = 0;
   size_t used = 0;
-  size_t limit = size_t(4) << 30;
+  size_t limit = initial_limit();
   int open = 0;
 };
 Memory& memory() {
@@ -114,10 +121,14 @@ void* device_allocate(size_t bytes) {
   if (bytes > m.limit || m.used + bytes > m.limit) return nullptr;
   const size_t padded = round_up(std::max<size_t>(bytes, 1), kAlignment);
   const size_t mapped = round_up(padded, kPage);
+  // The whole memory is opened and closed at every wait: few large pages make that cheap.
+  const bool huge = mapped >= kHugePage;
+  if (huge) m.next = round_up(size_t(m.region) + m.next, kHugePage) - size_t(m.region);
   if (m.next + mapped + kPage > kRegion) return nullptr;
   char* pages = m.region + m.next;
   m.next += mapped + kPage;  // one page of guard
   if (mprotect(pages, mapped, PROT_READ | PROT_WRITE) != 0) return nullptr;
+  if (huge) madvise(pages, mapped, MADV_HUGEPAGE);
   char* pointer = pages + mapped - padded;
   std::memset(pages, kCanary, size_t(pointer - pages));
   std::memset(pointer, 0xFF, std::min(bytes, kFillLimit));

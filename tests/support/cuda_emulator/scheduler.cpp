@@ -147,6 +147,7 @@ void BlockScheduler::fiber_main() {
     self.lane_->fiber = self.running_;
     self.body_(self.argument_);
     self.lane_->state = Lane::exited;
+    self.warp_live_[self.lane_->linear / 32] &= ~(1u << (self.lane_->linear & 31));
     --self.live_;
     self.after_exit();
     self.idle_.push_back(self.running_);
@@ -259,7 +260,8 @@ int BlockScheduler::block_barrier(bool predicate) {
 
 // Completes the warp operation of `lane` if every live lane of its mask has arrived.
 void BlockScheduler::try_complete(Lane& lane) {
-  const unsigned begin = lane.linear & ~31u;
+  const unsigned begin = lane.linear & ~31u, warp = lane.linear / 32;
+  if (lane.mask & warp_live_[warp] & ~warp_waiting_[warp]) return;
   Lane* group[32];
   int size = 0;
   for (unsigned i = 0; i < 32 && begin + i < count_; ++i) {
@@ -305,7 +307,10 @@ void BlockScheduler::try_complete(Lane& lane) {
       }
     }
   }
-  for (int i = 0; i < size; ++i) group[i]->state = Lane::ready;
+  for (int i = 0; i < size; ++i) {
+    group[i]->state = Lane::ready;
+    warp_waiting_[warp] &= ~(1u << (group[i]->linear & 31));
+  }
   at_warp_ -= unsigned(size);
 }
 
@@ -319,6 +324,7 @@ uint64_t BlockScheduler::warp_exchange(WarpOperation operation, unsigned mask, u
   me->source = source;
   me->state = Lane::at_warp;
   ++at_warp_;
+  warp_waiting_[me->linear / 32] |= 1u << (me->linear & 31);
   try_complete(*me);
   if (me->state == Lane::ready) {
     enter(*me);
@@ -396,6 +402,9 @@ std::string BlockScheduler::run(void (*body)(const void*), const void* argument,
   static_bytes_ = 0;
   ++block_serial_;
   lanes_.assign(count_, Lane{});
+  warp_waiting_.assign((count_ + 31) / 32, 0u);
+  warp_live_.assign((count_ + 31) / 32, ~0u);
+  if (count_ % 32) warp_live_.back() = (1u << count_ % 32) - 1;
   prepare_order(count_);
   unsigned linear = 0;
   for (unsigned z = 0; z < blockDim.z; ++z) {

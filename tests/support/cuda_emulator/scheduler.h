@@ -98,6 +98,8 @@ class BlockScheduler {
   const void* argument_ = nullptr;
   unsigned count_ = 0, position_ = 0, live_ = 0, at_barrier_ = 0, at_warp_ = 0;
   int votes_ = 0;
+  // A bit a lane, by warp: who waits at a warp operation, who has not exited.
+  std::vector<unsigned> warp_waiting_, warp_live_;
   uint64_t block_serial_ = 0;
   bool failed_ = false, running_kernel_ = false;
   char message_[400] = {};

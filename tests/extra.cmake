@@ -88,5 +88,5 @@ if(TARGET test_cuda)
     LONGSHOT_EMULATED_MODULE="$<TARGET_FILE:longshot_emulated_module>")
 endif()
 
-add_test(NAME cuda_old_toolkit COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}
+add_test(NAME cuda_old_toolkit COMMAND ${CMAKE_COMMAND} -DGENERATOR=${CMAKE_GENERATOR} -DSOURCE=${CMAKE_SOURCE_DIR}
          -DWORK=${CMAKE_CURRENT_BINARY_DIR}/old_toolkit -P ${CMAKE_CURRENT_SOURCE_DIR}/cuda/old_toolkit.cmake)

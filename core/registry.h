@@ -49,6 +49,11 @@ class Registry<Interface, std::tuple<Arguments...>> {
               [](const Entry& a, const Entry& b) { return a.name < b.name; });
   }
 
+  // For tests, whose own types must not stay for the tests that go over everything registered.
+  void remove(std::string_view name) {
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.name == name; });
+  }
+
   const Entry* find(std::string_view name) const {
     for (const Entry& entry : entries_)
       if (entry.name == name) return &entry;

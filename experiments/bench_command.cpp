@@ -7,11 +7,11 @@
 // step_operations (sweep_plan.h), not by what was executed, so that recomputing something does not
 // look like speed.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fmt/core.h>
 #include <fstream>
 
+#include "core/clock.h"
 #include "core/cpu/peak.h"
 #include "core/parallel.h"
 #include "data/batcher.h"
@@ -29,10 +29,6 @@ namespace {
 constexpr int64_t kWarmUp = 5;       // steps
 constexpr int64_t kLeastSteps = 20;  // timed, when their number is not given
 constexpr double kSeconds = 3;
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // A line of /proc/self/status in bytes: VmHWM is the most memory this process ever had, VmRSS what
 // it has now. 0 where there is no such file.

@@ -1,9 +1,9 @@
 // `longshot eval RUN [key=value...]`: a finished run's checkpoint, evaluated again: other lengths,
 // other RoPE scaling, other positions. The result goes beside the first, never over it.
-#include <chrono>
 #include <cmath>
 #include <fmt/core.h>
 
+#include "core/clock.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
@@ -42,7 +42,7 @@ int eval_command(const EvalArguments& arguments) {
 
   SignalScope signals;
   const LengthOptions lengths = config.train.lengths.resolve(config.train.steps, *built.task);
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = now_seconds();
   Evaluator evaluator(*built.encoder, *built.task, config.evaluate, uint64_t(config.seed));
   StoredEvaluation evaluation;
   evaluation.overrides = arguments.overrides;
@@ -50,8 +50,7 @@ int eval_command(const EvalArguments& arguments) {
     evaluation.label += (evaluation.label.empty() ? "" : " ") + each;
   if (evaluation.label.empty()) evaluation.label = "again";
   evaluation.scores = evaluator.all(Split::test, lengths.low(), lengths.high());
-  evaluation.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  evaluation.seconds = now_seconds() - begin;
   if (evaluation.scores.stopped) {
     log::warn("stopped by a signal; nothing was written");
     return kExitStopped;

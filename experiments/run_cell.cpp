@@ -1,11 +1,11 @@
 #include "experiments/run_cell.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/device.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -17,10 +17,6 @@
 
 namespace longshot {
 namespace {
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void log_parameters(const Encoder& encoder) {
   // Blocks have the same parameters: one name for all of them, "block.*.attention.qkv.weight".

@@ -1,11 +1,11 @@
 #include "experiments/sweep_plan.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <set>
 
+#include "core/clock.h"
 #include "core/context.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/device.h"
@@ -39,10 +39,6 @@ bool has_result(const std::string& folder, const RunConfig& config) {
     log::warn("{}; it is evaluated again", error.what());
     return false;
   }
-}
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Cells with the same key take the same time: seeds and rates do not matter.

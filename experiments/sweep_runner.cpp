@@ -12,6 +12,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
@@ -22,10 +23,6 @@ extern char** environ;
 
 namespace longshot {
 namespace {
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string scores_in_words(const std::string& folder) {
   const Summary summary = read_summary(folder);

@@ -54,6 +54,9 @@ Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& key, const 
   const DropoutSpec dropout = dropout_at(*sequence.context, dropout_, sequence.training, layer_,
                                          DropoutPlace::attention_weights, heads_ * length * length);
   const Tensor row_scale = combined(rows_of(input.row_scale, query_begin, rows), bias.row_scale);
+  const Tensor dense = bias.dense_of_query && row_scale.defined()
+                           ? scale_query_rows(bias.dense, row_scale)
+                           : bias.dense;
 
   if (!bias.relative_values.defined()) {
     ops::AttentionOptions options;
@@ -65,7 +68,7 @@ Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& key, const 
     options.bias_table = bias.table;
     options.position_q = bias.position_q;
     options.position_k = bias.position_k;
-    options.bias_dense = bias.dense;
+    options.bias_dense = dense;
     options.dropout = dropout;
     return ops::attention(query, key, value, options);
   }
@@ -76,7 +79,7 @@ Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& key, const 
   ComposedAttentionOptions options;
   options.scale = scale;
   options.row_scale = row_scale;
-  options.bias_dense = bias.dense;
+  options.bias_dense = dense;
   options.bias_table = bias.table;
   options.query_offset = query_begin;
   options.relative_values = bias.relative_values;

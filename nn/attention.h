@@ -4,6 +4,7 @@
 //   q, k    = encoding.on_query_key(q, k)
 //   bias    = encoding.on_logits(q, k)
 //   logits  = row_scale_i * q_i . k_j / sqrt(D) + bias_ij,  masked by padding and causality
+//             (row_scale_i * bias_ij where the encoding's bias is itself a product of q_i)
 //   out     = W_out concat_heads(dropout(softmax(logits)) v) + b_out  (B, T, dim)
 //
 // Evaluation works through the queries in blocks of rows when an encoding's bias is dense, so that

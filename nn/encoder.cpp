@@ -8,6 +8,7 @@
 #include "core/ops.h"
 #include "nn/block.h"
 #include "nn/dropout.h"
+#include "nn/relative.h"
 
 namespace longshot {
 
@@ -159,6 +160,12 @@ Tensor Encoder::forward(const PreparedInput& input) {
   return ops::linear(x, weight, tied_bias_.declared() ? tied_bias_.tensor() : Tensor());
 }
 
+// Whether the positions of an evaluation at this length let a table over distances serve.
+bool Encoder::table_at(int64_t length) const {
+  if (positions_->capacity() > 0 && length > positions_->capacity()) return false;  // refused later
+  return Distances::always_a_table(positions_->draw({.batch = 1, .length = length}));
+}
+
 int64_t Encoder::evaluation_bytes_per_sequence(int64_t length) const {
   // Widest moment of a block: the residual stream, query, key and value before and after rotation,
   // and what an encoding makes for every position or distance; or the feed-forward's hidden layer.
@@ -167,14 +174,17 @@ int64_t Encoder::evaluation_bytes_per_sequence(int64_t length) const {
   const int64_t per_token =
       10 * options_.dim + options_.ffn + 2 * interface_.output_classes + 8 * options_.heads;
   int64_t bytes = length * per_token * width;
-  if (encoding_->traits().logits) {
+  const EncodingTraits traits = encoding_->traits();
+  if (traits.logits) {
     const int64_t row = MultiHeadAttention::dense_row_bytes(
         1, options_.heads, options_.dim / options_.heads, length, context_.dtype());
-    // The bias and the terms it is summed from (measured: at most 3 times the bias), and tables
-    // over all distances between given positions, before and after their gather (none is made for a
-    // larger limit).
+    // The bias and the terms it is summed from (measured: at most 3 times the bias, and once more
+    // where log_n_scaling multiplies it), unless a table over distances does; and tables over all
+    // distances between given positions, before and after their gather (none is made for a larger
+    // limit).
     const int64_t reach = std::min<int64_t>(positions_->position_limit(), 16384);
-    bytes += 4 * std::min(length * row, std::max(row, MultiHeadAttention::kDenseBytes));
+    if (!traits.distance_table || !table_at(length))
+      bytes += 5 * std::min(length * row, std::max(row, MultiHeadAttention::kDenseBytes));
     bytes += 6 * options_.heads * reach * width;
   }
   return bytes + 4096;

@@ -72,6 +72,7 @@ class Encoder {
 
  private:
   void check_fit() const;
+  bool table_at(int64_t length) const;
   void check_input(const EncoderInput& input) const;
   void draw_positions(const EncoderInput& input, SequenceContext& sequence) const;
   void prepare_row_scale(PreparedInput& prepared) const;

@@ -40,8 +40,11 @@ struct EncodingTraits {
   bool relative = false;     // outputs do not change when all positions shift by a constant
   bool causal_only = false;  // refused in a bidirectional model
   bool fractional = false;   // positions other than whole numbers are meaningful
-  int64_t capacity = 0;      // positions it can represent: 0 .. capacity - 1; 0: unbounded
-  std::string beyond;        // what happens past the training length, in words, for `longshot list`
+  // The logit bias depends on head and distance alone, so that one table over distances is handed
+  // out wherever the positions allow it (Distances::has_table) and no dense bias.
+  bool distance_table = false;
+  int64_t capacity = 0;  // positions it can represent: 0 .. capacity - 1; 0: unbounded
+  std::string beyond;    // what happens past the training length, in words, for `longshot list`
   // Options that may differ from those a checkpoint was trained with (rope scaling, `beyond`): they
   // do not change what the parameters mean.
   std::vector<std::string> free_options;
@@ -53,7 +56,10 @@ struct LogitBias {
   // undefined (i the row's index in the whole sequence). table (H, 2R - 1), positions i32:
   // position_q (1 or B, query rows), position_k (1 or B, T).
   Tensor table, position_q, position_k;
-  Tensor dense;      // (1 or B, H, query rows, T)
+  Tensor dense;  // (1 or B, H, query rows, T)
+  // dense is a product of the query, (B, H, query rows, T) (Shaw, Transformer-XL): what multiplies
+  // the query's row multiplies it too. Else it is a term of its own (ALiBi, T5) and does not scale.
+  bool dense_of_query = false;
   Tensor row_scale;  // (1 or B, query rows): multiplies q . k / sqrt(head width)
   // Relative values (Shaw): value j gets row value_index[i, j] of relative_values (N, head_dim)
   // added; value_index (query rows, T) or (B, query rows, T) i32. The attention is composed then.

@@ -56,6 +56,12 @@ Distances::Distances(const SequenceContext& context, const DrawnPositions& drawn
   }
 }
 
+bool Distances::always_a_table(const DrawnPositions& drawn) {
+  if (drawn.contiguous) return true;
+  return drawn.distances.empty() && !drawn.fractional && drawn.limit > 0 &&
+         drawn.limit <= kLargestReach;
+}
+
 LogitBias Distances::table_bias(const Tensor& table, int64_t query_begin, int64_t rows) const {
   LogitBias bias;
   bias.table = table;

@@ -35,6 +35,9 @@ class Distances {
   bool has_table() const {
     return pattern_ == Pattern::integer || (pattern_ == Pattern::toeplitz && batches_ == 1);
   }
+  // Whether has_table() will hold for any batch of sequences whose positions are drawn like these,
+  // padded ones too (every sequence then has distances of its own).
+  static bool always_a_table(const DrawnPositions& drawn);
   int64_t reach() const { return reach_; }
   // Distance for each column: (batches, 2T - 1) for toeplitz, (2 limit - 1) for integer. Column
   // reach - 1 is distance 0.

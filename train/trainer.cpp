@@ -1,11 +1,11 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/ops.h"
@@ -21,10 +21,6 @@ namespace {
 
 // Steps whose losses may wait on the device before the host reads them.
 constexpr int64_t kLossRing = 256;
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string score_json(const Score& score) {
   return JsonObject()

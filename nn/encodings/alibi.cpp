@@ -71,6 +71,7 @@ class Alibi final : public PositionalEncoding {
     EncodingTraits traits;
     traits.logits = true;
     traits.relative = true;
+    traits.distance_table = true;
     traits.fractional = true;
     traits.beyond = "runs; the penalty goes on growing with distance";
     return traits;

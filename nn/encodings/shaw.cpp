@@ -65,6 +65,7 @@ class Shaw final : public PositionalEncoding {
                               ? prepared
                               : index(*context.context, distances, query_begin, rows);
     LogitBias bias;
+    bias.dense_of_query = true;
     bias.dense =
         ops::gather(ops::matmul(query, keys_[size_t(layer)], {false, true, scale_}), picked);
     if (!values_.empty()) {

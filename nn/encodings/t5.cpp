@@ -56,6 +56,7 @@ class T5 final : public PositionalEncoding {
     EncodingTraits traits;
     traits.logits = true;
     traits.relative = true;
+    traits.distance_table = true;
     traits.beyond = "runs; far distances share one bucket for each direction";
     return traits;
   }

@@ -94,6 +94,7 @@ class TransformerXl final : public PositionalEncoding {
     const Tensor change = ops::sub(parameters.position_bias, parameters.content_bias);
     const Tensor with_v = ops::add(query, each_row(change, rows));
     LogitBias bias;
+    bias.dense_of_query = true;
     if (!prepared.table.defined()) {
       bias.dense = by_rotation(with_v, parameters, prepared, query_begin);
       return bias;

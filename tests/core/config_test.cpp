@@ -140,7 +140,7 @@ TEST_CASE("limits say what is allowed") {
       "mean \"half\"?");
 }
 
-TEST_CASE("unknown keys name section, key, nearest key and where the key belongs") {
+TEST_CASE("unknown keys name section, key, nearest key and where the key belongs (B34)") {
   CHECK(read_error("count = 1\nrat = 0.1") ==
         "a.toml:2:1: unknown key \"rat\" in [sample]; did you mean \"rate\"?");
   CHECK(read_error("fction = 1", {"sample", {{"fction", "is an option of encoding rope"}}, {}}) ==
@@ -153,7 +153,7 @@ TEST_CASE("unknown keys name section, key, nearest key and where the key belongs
   CHECK(read("type = 5\ncount = 2", {"sample", {}, {"type"}}).count == 2);
 }
 
-TEST_CASE("one number, five spellings; what is no number is an error with its line") {
+TEST_CASE("one number, five spellings; what is no number is an error with its line (B33)") {
   for (const char* text : {"1e-4", "1E-4", "1.0e-4", "0.0001", "1e-04"}) {
     INFO(text);
     CHECK(read(std::string("rate = ") + text).rate == 0.0001);
@@ -171,7 +171,7 @@ TEST_CASE("one number, five spellings; what is no number is an error with its li
   CHECK(read_error("\nrate = nan") == "a.toml:2:1: sample.rate must be a finite number, got nan");
 }
 
-TEST_CASE("duplicate keys and broken syntax carry file, line and column") {
+TEST_CASE("duplicate keys and broken syntax carry file, line and column (B34)") {
   CHECK_THAT(message_of([] { parse_toml("a = 1\nb = 2\na = 3\n", "dup.toml"); }),
              ContainsSubstring("dup.toml:3:"));
   CHECK_THAT(message_of([] { parse_toml("[x]\na = 1\n[x]\nb = 1\n", "dup.toml"); }),

@@ -46,7 +46,7 @@ TEST_CASE("Philox 4x32-10 gives the published known answers") {
               {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("seed 1: the first uniforms, normals, shuffles are pinned") {
+TEST_CASE("seed 1: the first uniforms, normals, shuffles are pinned (B35)") {
   const double uniforms[] = {0x1.283c70cd12244p-1, 0x1.288ee7fb56c34p-2, 0x1.40abd58c91c20p-3,
                              0x1.e65907b0d750cp-1, 0x1.6ca20dff25d12p-2, 0x1.9f58cc3cd79ffp-1,
                              0x1.14d0e0a83b68fp-1, 0x1.d289265dafaaep-2};

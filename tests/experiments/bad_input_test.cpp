@@ -34,7 +34,7 @@ std::string with(const std::string& from, const std::string& to) {
 
 }  // namespace
 
-TEST_CASE("bad keys are refused at their place, with the nearest name") {
+TEST_CASE("bad keys are refused at their place, with the nearest name (B34)") {
   CHECK_THAT(refused({}, with("steps = 6", "stpes = 6")), ContainsSubstring("a.toml:11:") &&
                                                               ContainsSubstring("stpes") &&
                                                               ContainsSubstring("steps"));
@@ -58,7 +58,7 @@ TEST_CASE("bad keys are refused at their place, with the nearest name") {
   CHECK_THAT(refused({"task=revers_string"}), ContainsSubstring("reverse_string"));
 }
 
-TEST_CASE("all ways to write a number give the same run") {
+TEST_CASE("all ways to write a number give the same run (B33)") {
   std::string first;
   for (const char* lr : {"1e-4", "1E-4", "1.0e-4", "0.0001", "1e-04"}) {
     const Folder folder;

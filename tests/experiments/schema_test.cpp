@@ -161,7 +161,7 @@ TEST_CASE("extends: what can be wrong") {
       ContainsSubstring("wrong.toml:3:1: unknown key \"dimm\" in [model]; did you mean \"dim\"?"));
 }
 
-TEST_CASE("unknown and misplaced keys") {
+TEST_CASE("unknown and misplaced keys (B34)") {
   CHECK(error_of(kTask + "sead = 1") ==
         "a.toml:2:1: unknown key \"sead\" at the top level; did you mean \"seed\"?");
   CHECK(error_of(kTask + "[modle]\ndim = 3") ==
@@ -186,7 +186,7 @@ TEST_CASE("unknown and misplaced keys") {
              ContainsSubstring("a.toml:4:"));
 }
 
-TEST_CASE("an option of another encoding is named as such") {
+TEST_CASE("an option of another encoding is named as such (B34)") {
   CHECK(error_of(kTask + "[encoding]\ntype = 'rope'\ncapacity = 512") ==
         "a.toml:4:1: unknown key \"capacity\" in [encoding]; \"capacity\" is an option of encoding "
         "learned, one_hot; known keys: base, pairing, scaling, type");

@@ -109,6 +109,65 @@ TEST_CASE("composed attention: relative values by hand", "[attention]") {
               "index by sequence");
 }
 
+TEST_CASE("composed attention: relative values under row scales, biases and masks, by loops",
+          "[attention]") {
+  const int64_t batch = 2, heads = 2, length = 4, width = 3, vectors = 5;
+  const std::vector<int32_t> keys = {1, 1, 1, 1, 1, 1, 1, 0};
+  const std::vector<double> q = random_values(batch * heads * length * width, 1, -1, 1),
+                            k = random_values(batch * heads * length * width, 2, -1, 1),
+                            v = random_values(batch * heads * length * width, 3, -1, 1),
+                            dense = random_values(batch * heads * length * length, 4, -1, 1),
+                            relative = random_values(vectors * width, 5, -1, 1),
+                            scale = random_values(batch * length, 6, 0.5, 2);
+  const std::vector<int32_t> index = random_integers(length * length, 7, 0, vectors - 1);
+  for (const bool causal : {false, true})
+    for (const int64_t scale_batches : {int64_t(1), batch}) {
+      INFO("causal " << causal << ", row scales " << scale_batches);
+      std::vector<double> expected(size_t(batch * length * heads * width), 0.0);
+      for (int64_t b = 0; b < batch; ++b)
+        for (int64_t h = 0; h < heads; ++h)
+          for (int64_t i = 0; i < length; ++i) {
+            const int64_t at = (b * heads + h) * length;
+            const double factor = scale[size_t((scale_batches == 1 ? 0 : b) * length + i)];
+            std::vector<double> weight(size_t(length), 0.0);
+            double sum = 0;
+            for (int64_t j = 0; j < length; ++j) {
+              if (keys[size_t(b * length + j)] == 0 || (causal && j > i)) continue;
+              double product = 0;
+              for (int64_t d = 0; d < width; ++d)
+                product += q[size_t((at + i) * width + d)] * k[size_t((at + j) * width + d)];
+              weight[size_t(j)] =
+                  std::exp(factor * 0.5 * product + dense[size_t((at + i) * length + j)]);
+              sum += weight[size_t(j)];
+            }
+            for (int64_t j = 0; j < length; ++j)
+              for (int64_t d = 0; d < width; ++d)
+                expected[size_t(((b * length + i) * heads + h) * width + d)] +=
+                    weight[size_t(j)] / sum *
+                    (v[size_t((at + j) * width + d)] +
+                     relative[size_t(index[size_t(i * length + j)] * width + d)]);
+          }
+      Context context = make_context();
+      const StepScope step(context);
+      const Masks masks = make_masks(context, keys, batch, length, causal);
+      const Shape shape{batch, heads, length, width};
+      ComposedAttentionOptions options;
+      options.scale = 0.5;
+      options.row_scale = context.from_doubles(
+          std::vector<double>(scale.begin(), scale.begin() + scale_batches * length),
+          {scale_batches, length});
+      options.bias_dense = context.from_doubles(dense, {batch, heads, length, length});
+      options.key_allowed = masks.key_allowed;
+      options.distance_allowed = masks.distance_allowed;
+      options.relative_values = context.from_doubles(relative, {vectors, width});
+      options.value_index = context.from_host(std::span<const int32_t>(index), {length, length});
+      check_close(composed_attention(context.from_doubles(q, shape), context.from_doubles(k, shape),
+                                     context.from_doubles(v, shape), options)
+                      .to_doubles(),
+                  expected, 1e-12, "relative values");
+    }
+}
+
 TEST_CASE("composed attention: gradients with relative values", "[attention]") {
   const int64_t batch = 2, heads = 2, length = 3, head_dim = 2;
   Context context = make_context();
@@ -122,6 +181,8 @@ TEST_CASE("composed attention: gradients with relative values", "[attention]") {
       const Masks masks = make_masks(context, {1, 1, 1, 1, 1, 0}, batch, length, true);
       ComposedAttentionOptions options;
       options.scale = 0.7;
+      options.row_scale =
+          context.from_doubles(random_values(batch * length, 6, 0.5, 2), {batch, length});
       options.key_allowed = masks.key_allowed;
       options.distance_allowed = masks.distance_allowed;
       options.relative_values = leaves[3];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nn/attention.h"
 #include "tests/nn/encoder_support.h"
 
 using namespace longshot;
@@ -115,11 +116,17 @@ TEST_CASE("every encoding and sampler: four times the training length runs", "[e
 }
 
 TEST_CASE("every encoding: evaluation needs no more memory than stated", "[encoder][memory]") {
-  for (const char* positions : {"type = \"contiguous\"", "type = \"randomized\"\nmax = 2000"}) {
+  // The last gives positions too far apart for a table over distances.
+  for (const char* positions : {"type = \"contiguous\"", "type = \"randomized\"\nmax = 2000",
+                                "type = \"randomized\"\nmax = 20000"}) {
     INFO(positions);
     for_every_encoding([&](ModelWords words) {
+      // A bounded encoding must have a row for every position that may be drawn.
+      if (TestModel(words).encoder().encoding().traits().capacity > 0)
+        words.encoding += "\ncapacity = 20000";
       words.positions = positions;
       words.model.replace(words.model.find("layers = 2"), 10, "layers = 1");
+      words.model += "\nlog_n_scaling = true";
       for (const int64_t length : {int64_t(16), int64_t(64), int64_t(512)}) {
         TestModel model(words);
         model.evaluate(random_batch(1, length, 9));
@@ -129,6 +136,46 @@ TEST_CASE("every encoding: evaluation needs no more memory than stated", "[encod
         CHECK(peak <= stated + 16 * 1024);  // guards around blocks of the test's heap
       }
     });
+  }
+}
+
+TEST_CASE("every encoding: a bias by distance alone costs a long evaluation no dense block",
+          "[encoder][memory]") {
+  const int64_t length = 16384;
+  ModelWords words;
+  words.model = "dim = 64\nlayers = 1\nheads = 8\nffn = 256";
+  const auto stated = [&](const std::string& encoding) {
+    words.encoding = encoding;
+    return TestModel(words).encoder().evaluation_bytes_per_sequence(length);
+  };
+  words.positions = "type = \"contiguous\"";
+  const int64_t without = stated(type_line("none"));
+  int tables = 0, dense = 0;
+  for (const std::string& name : encoding_names()) {
+    INFO(name);
+    words.encoding = type_line(name);
+    const EncodingTraits traits = TestModel(words).encoder().encoding().traits();
+    if (!traits.logits) continue;
+    if (traits.distance_table) {
+      ++tables;
+      CHECK(stated(type_line(name)) == without);
+    } else {
+      ++dense;
+      CHECK(stated(type_line(name)) > without + MultiHeadAttention::kDenseBytes);
+    }
+  }
+  CHECK(tables > 0);
+  CHECK(dense > 0);
+  // And what is stated is enough, at a length whose dense bias would take 134 MB.
+  words.model = "dim = 16\nlayers = 1\nheads = 2\nffn = 16";
+  for (const std::string& name : encoding_names()) {
+    words.encoding = type_line(name);
+    TestModel model(words);
+    if (!model.encoder().encoding().traits().distance_table) continue;
+    INFO(name);
+    model.evaluate(random_batch(1, 4096, 9));
+    CHECK(int64_t(model.context().step_heap().peak()) <=
+          model.encoder().evaluation_bytes_per_sequence(4096) + 16 * 1024);
   }
 }
 

@@ -147,7 +147,7 @@ TEST_CASE("damaged safetensors files are refused with a reason", "[safetensors]"
 }
 
 // B32: a write that fails leaves the old file and nothing under the final name or beside it.
-TEST_CASE("a write cut short leaves the previous file", "[safetensors]") {
+TEST_CASE("a write cut short leaves the previous file (B32)", "[safetensors]") {
   const std::string path = folder() + "/cut.safetensors";
   const float old_values[] = {1, 2, 3};
   write_safetensors(path, {{"a", "F32", {3}, bytes(old_values)}}, {});

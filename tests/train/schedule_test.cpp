@@ -5,7 +5,7 @@
 using namespace longshot;
 
 // B27: the first update already moves; a warmup of 0 is the full rate at once.
-TEST_CASE("warmup reaches the peak in equal steps from the first", "[schedule]") {
+TEST_CASE("warmup reaches the peak in equal steps from the first (B27)", "[schedule]") {
   TrainOptions options;
   options.lr = 1;
   options.warmup = 4;

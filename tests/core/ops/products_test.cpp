@@ -87,7 +87,7 @@ TEST_CASE("matmul: gradients for every transpose and sharing") {
   });
 }
 
-TEST_CASE("outer: values, and gradients in the operands' own shapes") {
+TEST_CASE("outer: values, and gradients in the operands' own shapes (B30)") {
   on_every_device([](Context& context) {
     {
       const StepScope step(context);

@@ -3,6 +3,7 @@
 // call history, padding.
 #include <filesystem>
 
+#include "nn/relative.h"
 #include "tests/nn/encodings/conformance_support.h"
 #include "tests/support/test_backends.h"
 
@@ -128,6 +129,10 @@ TEST_CASE("every encoding's bias acts in fused attention as its statement says")
                                                                bench.tensor(k, shape), sequence, 0);
         const LogitBias bias = bench.encoding->on_logits(query, key, sequence, 0, 0);
         if (bias.relative_values.defined()) continue;  // never fused
+        if (bench.encoding->traits().distance_table && Distances::always_a_table(cases[index])) {
+          CHECK(bias.table.defined());  // memory estimates count on it
+          CHECK_FALSE(bias.dense.defined());
+        }
         ops::AttentionOptions options;
         options.scale = 0.5;
         options.causal = causal;
@@ -229,11 +234,12 @@ TEST_CASE("every encoding runs at four times the training length, or stops as it
     }
 }
 
-TEST_CASE("every encoding gives equal bits for 1 and 3 threads") {
+TEST_CASE("every encoding gives equal bits for 1 to 4 threads") {
   const std::vector<int32_t> tokens = tokens_for(3 * 37);
-  const auto bits = [&](const std::string& name, const std::string& positions, int count) {
+  const auto bits = [&](const std::string& toml, const std::string& positions, bool causal,
+                        int count) {
     set_threads(count);
-    SmallModel small{type_line(name), positions, true};
+    SmallModel small{toml, positions, causal};
     small.device.dtype = DType::f32;
     SmallEncoder model(small);
     const EncoderInput input = input_of(tokens, 3, true);
@@ -247,28 +253,34 @@ TEST_CASE("every encoding gives equal bits for 1 and 3 threads") {
     set_threads(0);
     return result;
   };
-  for (const std::string& name : encoding_names())
-    for (const char* positions :
-         {"type = 'contiguous'", "type = 'randomized'\nmax = 100\ndraw = 'sequence'"}) {
-      INFO(name << " " << positions);
-      CHECK(bits(name, positions, 1) == bits(name, positions, 3));
+  for (const EncodingConfig& each : encoding_configs())
+    for (const bool causal : {false, true}) {
+      if (each.refused(causal)) continue;
+      for (const char* positions :
+           {"type = 'contiguous'", "type = 'randomized'\nmax = 100\ndraw = 'sequence'"}) {
+        INFO(each.toml << (causal ? " causal " : " bidirectional ") << positions);
+        const Doubles one = bits(each.toml, positions, causal, 1);
+        for (const int count : {2, 3, 4}) CHECK(bits(each.toml, positions, causal, count) == one);
+      }
     }
 }
 
 TEST_CASE("results do not depend on what was asked before") {
-  for (const std::string& name : encoding_names()) {
-    INFO(name);
-    SmallModel small{type_line(name), "type = 'contiguous'", true};
-    small.device.dtype = DType::f32;
-    small.layers = 1;
-    SmallEncoder used(small);
-    const int64_t longest = testing_cuda() ? 64 : 512;
-    for (const int64_t length : {longest, longest + 1, longest - 1, int64_t(8), int64_t(64)}) {
-      SmallEncoder fresh(small);
-      const std::vector<int32_t> tokens = tokens_for(length);
-      CHECK(used.run(input_of(tokens, 1)) == fresh.run(input_of(tokens, 1)));
+  for (const EncodingConfig& each : encoding_configs())
+    for (const bool causal : {false, true}) {
+      if (each.refused(causal)) continue;
+      INFO(each.toml << (causal ? " causal" : " bidirectional"));
+      SmallModel small{each.toml, "type = 'contiguous'", causal};
+      small.device.dtype = DType::f32;
+      small.layers = 1;
+      SmallEncoder used(small);
+      const int64_t longest = testing_cuda() ? 64 : 512;
+      for (const int64_t length : {longest, longest + 1, longest - 1, int64_t(8), int64_t(64)}) {
+        SmallEncoder fresh(small);
+        const std::vector<int32_t> tokens = tokens_for(length);
+        CHECK(used.run(input_of(tokens, 1)) == fresh.run(input_of(tokens, 1)));
+      }
     }
-  }
 }
 
 TEST_CASE("a row alone, padded on the right and padded on the left gives the same outputs") {

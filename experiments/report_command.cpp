@@ -40,7 +40,8 @@ int report_command(const ReportArguments& arguments) {
   int64_t width = 120;
   if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     width = size.ws_col;
-  const bool color = terminal && std::getenv("NO_COLOR") == nullptr;
+  const char* no_color = std::getenv("NO_COLOR");
+  const bool color = terminal && (no_color == nullptr || *no_color == '\0');
   fmt::print("{}", !arguments.matrix.empty() ? report_matrix(report, arguments.matrix)
                    : arguments.markdown      ? report_markdown(report)
                                              : report_text(report, color, width));

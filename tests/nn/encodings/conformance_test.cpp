@@ -234,6 +234,15 @@ TEST_CASE("every encoding runs at four times the training length, or stops as it
     }
 }
 
+namespace {
+
+// On the emulated device, where an element costs a thousand times more: each encoding once.
+bool left_to_cpu(const EncodingConfig& each, bool causal) {
+  return testing_cuda() && (!causal || each.toml != type_line(each.name));
+}
+
+}  // namespace
+
 TEST_CASE("every encoding gives equal bits for 1 to 4 threads") {
   const std::vector<int32_t> tokens = tokens_for(3 * 37);
   const auto bits = [&](const std::string& toml, const std::string& positions, bool causal,
@@ -255,12 +264,13 @@ TEST_CASE("every encoding gives equal bits for 1 to 4 threads") {
   };
   for (const EncodingConfig& each : encoding_configs())
     for (const bool causal : {false, true}) {
-      if (each.refused(causal)) continue;
+      if (each.refused(causal) || left_to_cpu(each, causal)) continue;
       for (const char* positions :
            {"type = 'contiguous'", "type = 'randomized'\nmax = 100\ndraw = 'sequence'"}) {
         INFO(each.toml << (causal ? " causal " : " bidirectional ") << positions);
         const Doubles one = bits(each.toml, positions, causal, 1);
-        for (const int count : {2, 3, 4}) CHECK(bits(each.toml, positions, causal, count) == one);
+        for (const int count : testing_cuda() ? std::vector{3} : std::vector{2, 3, 4})
+          CHECK(bits(each.toml, positions, causal, count) == one);
       }
     }
 }
@@ -268,7 +278,7 @@ TEST_CASE("every encoding gives equal bits for 1 to 4 threads") {
 TEST_CASE("results do not depend on what was asked before") {
   for (const EncodingConfig& each : encoding_configs())
     for (const bool causal : {false, true}) {
-      if (each.refused(causal)) continue;
+      if (each.refused(causal) || left_to_cpu(each, causal)) continue;
       INFO(each.toml << (causal ? " causal" : " bidirectional"));
       SmallModel small{each.toml, "type = 'contiguous'", causal};
       small.device.dtype = DType::f32;

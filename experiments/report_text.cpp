@@ -221,14 +221,13 @@ std::string report_markdown(const Report& report) {
 }
 
 std::string report_matrix(const Report& report, const std::string& what) {
-  // Columns: every label there is, the models with other positions than 0, 1, 2, ... last.
-  std::map<std::pair<bool, std::string>, std::string> columns;
+  // Columns: every label there is, those with the same kind of positions side by side.
+  std::map<std::pair<std::string, std::string>, std::string> columns;
   bool repeated = false;
   for (const ReportPanel& panel : report.panels) {
     repeated = repeated || panel.repeated();
     for (const ReportGroup& group : panel.groups)
-      columns.emplace(std::pair(group.runs.front()->positions != "contiguous", group.label),
-                      group.label);
+      columns.emplace(std::pair(group.runs.front()->positions, group.label), group.label);
   }
   std::string out = "| |", rule = "| --- |";
   for (const auto& [key, label] : columns) {

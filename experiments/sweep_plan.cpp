@@ -115,13 +115,19 @@ Cost measure(const RunConfig& config) {
   const double took = now_seconds() - begin;
   const double one = step_operations(config.model, int64_t(classes), 1, task.model_length(probe));
   const double per_sample = took / double(std::max<int64_t>(score.samples, 1)) / one;
-  for (const int64_t length : asked) {
-    cost.evaluation +=
-        per_sample * double(config.evaluate.samples) *
-        step_operations(config.model, int64_t(classes), 1, task.model_length(length));
+  // Of finite data no more than there is, and every window asked for.
+  const Evaluator whole(*built.encoder, task, config.evaluate, uint64_t(config.seed));
+  const double in_range_operations =
+      mean_operations / double(counted) / double(config.train.batch * config.train.accumulate);
+  for (const bool sliding : whole.windows()) {
+    for (const int64_t length : asked) {
+      cost.evaluation +=
+          per_sample * double(whole.samples_at(Split::test, length, sliding)) *
+          step_operations(config.model, int64_t(classes), 1, task.model_length(length));
+    }
+    cost.in_range += per_sample * in_range_operations *
+                     double(whole.available(Split::test, lengths.low(), lengths.high(), sliding));
   }
-  cost.in_range = per_sample * double(config.evaluate.in_range_samples) * mean_operations /
-                  double(counted) / double(config.train.batch * config.train.accumulate);
   cost.evaluation += cost.in_range;
   return cost;
 }

@@ -165,11 +165,23 @@ int64_t Evaluator::stride_of(int64_t length, bool sliding) const {
   return options_.stride > 0 ? std::min(options_.stride, length) : std::max<int64_t>(1, length / 2);
 }
 
-int64_t Evaluator::available(Split split, int64_t min_length, int64_t max_length) const {
+std::vector<bool> Evaluator::windows() const {
+  if (task_.spec().windowed && options_.window == "sliding") return {true};
+  if (task_.spec().windowed && options_.window == "both") return {false, true};
+  return {false};
+}
+
+int64_t Evaluator::samples_at(Split split, int64_t length, bool sliding) const {
+  return std::min(options_.samples, task_.count(split, length, stride_of(length, sliding)));
+}
+
+int64_t Evaluator::available(Split split, int64_t min_length, int64_t max_length,
+                             bool sliding) const {
   int64_t samples = 0;
   for (const LengthShare& share :
        task_.in_range(split, min_length, max_length, options_.in_range_samples))
-    samples += std::min(share.samples, task_.count(split, share.length));
+    samples +=
+        std::min(share.samples, task_.count(split, share.length, stride_of(share.length, sliding)));
   return samples;
 }
 
@@ -189,12 +201,9 @@ Score Evaluator::at_length(Split split, int64_t length, bool sliding) {
 }
 
 Evaluation Evaluator::all(Split split, int64_t min_length, int64_t max_length) {
-  std::vector<bool> windows{false};
-  if (task_.spec().windowed && options_.window == "sliding") windows = {true};
-  if (task_.spec().windowed && options_.window == "both") windows = {false, true};
   const std::vector<int64_t> lengths = expand_lengths(options_.lengths);
   Evaluation result;
-  for (const bool sliding : windows) {
+  for (const bool sliding : windows()) {
     result.in_range.push_back({0, sliding, in_range(split, min_length, max_length, sliding)});
     for (const int64_t length : lengths)
       result.lengths.push_back({length, sliding, at_length(split, length, sliding)});

@@ -49,8 +49,13 @@ class Evaluator {
  public:
   Evaluator(Encoder& encoder, const Task& task, const EvaluateOptions& options, uint64_t seed);
 
+  // The windows asked for: separate segments (false), sliding (true).
+  std::vector<bool> windows() const;
+  // Samples that at_length would measure: fewer than asked for where there are no more.
+  int64_t samples_at(Split split, int64_t length, bool sliding = false) const;
   // Samples that in_range would measure: 0 where a split has none of these lengths.
-  int64_t available(Split split, int64_t min_length, int64_t max_length) const;
+  int64_t available(Split split, int64_t min_length, int64_t max_length,
+                    bool sliding = false) const;
   Score in_range(Split split, int64_t min_length, int64_t max_length, bool sliding = false);
   Score at_length(Split split, int64_t length, bool sliding = false);
   // In range on [min_length, max_length] and at every length of options.lengths, for each window

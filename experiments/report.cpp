@@ -106,6 +106,20 @@ Differing differing_keys(const std::vector<const Summary*>& summaries) {
   return result;
 }
 
+// "scaling=yarn factor=4" of "encoding.scaling=yarn encoding.factor=4".
+std::string without_sections(const std::string& label) {
+  std::string out;
+  for (size_t i = 0; i < label.size();) {
+    if (i == 0 || label[i - 1] == ' ') {
+      const std::string_view rest = std::string_view(label).substr(i);
+      for (const std::string_view section : {"encoding.", "evaluate.", "positions.", "task."})
+        if (rest.starts_with(section)) i += section.size();
+    }
+    if (i < label.size()) out += label[i++];
+  }
+  return out;
+}
+
 std::string group_label(const Item& item, const Differing& differing) {
   const Summary& summary = *item.summary;
   std::string label = summary.encoding_label;
@@ -119,7 +133,8 @@ std::string group_label(const Item& item, const Differing& differing) {
     const size_t dot = name.find_last_of('.');
     label += fmt::format(", {} {}", dot == std::string::npos ? name : name.substr(dot + 1), value);
   }
-  if (!item.evaluation->label.empty()) label += fmt::format(" ({})", item.evaluation->label);
+  if (!item.evaluation->label.empty())
+    label += fmt::format(" ({})", without_sections(item.evaluation->label));
   return label;
 }
 

@@ -1,23 +1,11 @@
 // What follows a finished block of a matrix product: + bias, a copy of the value before the
-// activation, the activation. Formulas: relu max(x, 0); gelu x/2 (1 + erf(x / sqrt 2)); gelu_tanh
-// x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel 2016).
+// activation, the activation (formulas in core/cpu/activation_math.h).
 #pragma once
 
 #include "core/backend.h"
-#include "core/cpu/simd.h"
+#include "core/cpu/activation_math.h"
 
 namespace longshot::cpu {
-
-template <class T>
-LONGSHOT_INLINE Vec<T> gelu(Vec<T> x) {
-  return Vec<T>(T(0.5)) * x * (Vec<T>(T(1)) + erf(x * Vec<T>(T(0.70710678118654752440))));
-}
-template <class T>
-LONGSHOT_INLINE Vec<T> gelu_tanh(Vec<T> x) {
-  const Vec<T> inner = x * fma(x * x, Vec<T>(T(0.044715 * 0.79788456080286535588)),
-                               Vec<T>(T(0.79788456080286535588)));
-  return Vec<T>(T(0.5)) * x * (Vec<T>(T(1)) + tanh(inner));
-}
 
 template <class T>
 struct Epilogue {
@@ -39,7 +27,7 @@ void finish_block(int64_t rows, int64_t columns, T* c, T* pre, int64_t ldc, cons
       Vec<T> x = Vec<T>::load_partial(out, valid);
       if (bias != nullptr) x += Vec<T>::load_partial(bias + j, valid);
       if (pre != nullptr) x.store_partial(pre + r * ldc + j, valid);
-      if constexpr (activation == Activation::relu) x = max(x, Vec<T>::zero());
+      if constexpr (activation == Activation::relu) x = relu(x);
       if constexpr (activation == Activation::gelu) x = gelu(x);
       if constexpr (activation == Activation::gelu_tanh) x = gelu_tanh(x);
       x.store_partial(out, valid);

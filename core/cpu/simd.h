@@ -150,6 +150,19 @@ LONGSHOT_INLINE Vec<T> sqrt(Vec<T> a) {
   return a;
 }
 
+// 1 / a. In f32 on AVX-512 the machine's 14-bit estimate and one Newton step, within 1 ulp for
+// normal results: a division takes as long as eight multiply-adds. Not for a = 0 or infinity.
+template <class T>
+LONGSHOT_INLINE Vec<T> reciprocal(Vec<T> a) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    const Vec<T> estimate(_mm512_maskz_rcp14_ps(__mmask16(-1), a.v));
+    return fma(estimate, fma(-a, estimate, Vec<T>(T(1))), estimate);
+  }
+#endif
+  return Vec<T>(T(1)) / a;
+}
+
 template <class T>
 LONGSHOT_INLINE Vec<T> Vec<T>::load_partial(const T* p, int64_t n) {
   if (n >= kWidth) return load(p);

@@ -67,6 +67,33 @@ struct GemmArgs {
   void* pre_activation = nullptr;  // or null: also stores the value before the activation, like c
 };
 
+// Two linear layers with an activation between them, on rows one by one:
+//   y = activation(x weight_up^T + bias_up) weight_down^T + bias_down
+// x (rows, inner), weight_up (hidden, inner), weight_down (columns, hidden), y (rows, columns).
+struct FeedForwardArgs {
+  DType dtype = DType::f32;
+  int64_t rows = 0, inner = 0, hidden = 0, columns = 0;
+  Activation activation = Activation::none;
+  const void* x = nullptr;
+  const void* weight_up = nullptr;
+  const void* bias_up = nullptr;  // (hidden) or null
+  const void* weight_down = nullptr;
+  const void* bias_down = nullptr;  // (columns) or null
+  void* y = nullptr;                // not read by the backward
+};
+// Makes the hidden layer again: the forward pass stores nothing but y. Each gradient may be null.
+struct FeedForwardBackwardArgs {
+  FeedForwardArgs forward;
+  const void* dy = nullptr;
+  void* dx = nullptr;
+  void* dweight_up = nullptr;
+  void* dbias_up = nullptr;
+  void* dweight_down = nullptr;
+  void* dbias_down = nullptr;
+  bool accumulate_dx = false, accumulate_dweight_up = false, accumulate_dbias_up = false;
+  bool accumulate_dweight_down = false, accumulate_dbias_down = false;
+};
+
 // Splits (B, T, parts * H * D) into `parts` arrays (B, H, T, D), or merges them back.
 struct HeadsArgs {
   DType dtype = DType::f32;
@@ -440,6 +467,7 @@ struct AdamArgs {
   UpdateState* update = nullptr;
 };
 
+// Pure methods are those that every device has.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -488,6 +516,11 @@ class Backend {
   virtual void argmax(const ArgmaxArgs&) = 0;
   virtual void attention(const AttentionArgs&) = 0;
   virtual void attention_backward(const AttentionBackwardArgs&) = 0;
+  // Both layers at once, where keeping the hidden layer out of memory pays: a backend that has
+  // these says for which widths (by shape alone); elsewhere the operation is two gemms.
+  virtual bool fuses_feed_forward(const FeedForwardArgs&) const { return false; }
+  virtual void feed_forward(const FeedForwardArgs&);
+  virtual void feed_forward_backward(const FeedForwardBackwardArgs&);
   virtual void clip(const ClipArgs&) = 0;
   virtual void adam(const AdamArgs&) = 0;
 };

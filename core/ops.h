@@ -39,6 +39,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
 // undefined.
 std::array<Tensor, 3> linear_heads(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                    int parts, int64_t heads);
+// linear(linear(x, up, up_bias, activation), down, down_bias); on the CPU one kernel where the
+// layers are narrow, which keeps nothing of the hidden layer.
+Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
+                    const Tensor& down_bias, Activation activation);
 
 // ---- element by element -----------------------------------------------------------------------
 

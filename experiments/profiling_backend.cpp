@@ -23,6 +23,10 @@ double passes(const void* input) {
 
 // Products of queries with keys: (B H T S D) multiply-adds each, half of them when later keys are
 // not seen.
+double feed_forward_products(const FeedForwardArgs& args, double up, double down) {
+  return 2 * double(args.rows) * double(args.hidden) *
+         (up * double(args.inner) + down * double(args.columns));
+}
 double attention_products(const AttentionArgs& args, double products) {
   const AttentionShape& s = args.shape;
   const double all = 2 * double(s.batch) * double(s.heads) * double(s.queries) * double(s.keys) *
@@ -133,6 +137,16 @@ void ProfilingBackend::gemm(const GemmArgs& a) {
       2 * double(a.rows) * double(a.columns) * double(a.inner) * double(a.batch);
   timed(
       Limit::arithmetic, operations, [&] { inner_->gemm(a); }, [&] { return gemm_name(a); });
+}
+// Forward: two products. Backward makes the first again; then the gradients of the hidden layer,
+// both weights and x.
+void ProfilingBackend::feed_forward(const FeedForwardArgs& a) {
+  timed_operations("feed_forward", feed_forward_products(a, 1, 1),
+                   [&] { inner_->feed_forward(a); });
+}
+void ProfilingBackend::feed_forward_backward(const FeedForwardBackwardArgs& a) {
+  timed_operations("feed_forward_backward", feed_forward_products(a.forward, 3, 2),
+                   [&] { inner_->feed_forward_backward(a); });
 }
 // Forward: q k^T and p v. Backward makes the logits again: q k^T, dout v^T, p^T dout, ds k, ds^T q.
 void ProfilingBackend::attention(const AttentionArgs& a) {

@@ -58,6 +58,11 @@ class ProfilingBackend final : public Backend {
   void synchronize() override;
 
   void gemm(const GemmArgs& args) override;
+  bool fuses_feed_forward(const FeedForwardArgs& args) const override {
+    return inner_->fuses_feed_forward(args);
+  }
+  void feed_forward(const FeedForwardArgs& args) override;
+  void feed_forward_backward(const FeedForwardBackwardArgs& args) override;
   void split_heads(const HeadsArgs& args) override;
   void merge_heads(const HeadsArgs& args) override;
   void unary(const UnaryArgs& args) override;

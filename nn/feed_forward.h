@@ -15,7 +15,10 @@ class FeedForward {
         up_(scope.sub("up"), options.dim, options.ffn, options.ffn_bias),
         down_(scope.sub("down"), options.ffn, options.dim, options.ffn_bias) {}
 
-  Tensor operator()(const Tensor& x) const { return down_(up_(x, activation_)); }
+  Tensor operator()(const Tensor& x) const {
+    return ops::feed_forward(x, up_.weight(), up_.bias(), down_.weight(), down_.bias(),
+                             activation_);
+  }
 
  private:
   static Activation activation_named(const std::string& name) {

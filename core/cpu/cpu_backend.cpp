@@ -14,6 +14,7 @@
 #include "core/cpu/dropout.h"
 #include "core/cpu/elementwise.h"
 #include "core/cpu/embedding.h"
+#include "core/cpu/feed_forward.h"
 #include "core/cpu/gather.h"
 #include "core/cpu/gemm.h"
 #include "core/cpu/layout.h"
@@ -104,6 +105,19 @@ class CpuBackend final : public Backend {
   void synchronize() override {}
 
   void gemm(const GemmArgs& args) override { cpu::gemm(args); }
+  // The weights in their packed forms and the sums of their gradients, five arrays in all, have to
+  // share a second-level cache of 2 MB with a block of the hidden layer.
+  bool fuses_feed_forward(const FeedForwardArgs& args) const override {
+    constexpr int64_t kMostElements = 160 * 1024;  // of both weights: dim 128, hidden 512 and below
+    return args.hidden * (args.inner + args.columns) <= kMostElements;
+  }
+  void feed_forward(const FeedForwardArgs& args) override {
+    dispatch("feed_forward", args.dtype, [&]<class T>() { cpu::feed_forward<T>(args); });
+  }
+  void feed_forward_backward(const FeedForwardBackwardArgs& args) override {
+    dispatch("feed_forward_backward", args.forward.dtype,
+             [&]<class T>() { cpu::feed_forward_backward<T>(args); });
+  }
   void attention(const AttentionArgs& args) override { cpu::attention(args); }
   void attention_backward(const AttentionBackwardArgs& args) override {
     cpu::attention_backward(args);

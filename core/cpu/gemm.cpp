@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/cpu/gemm_epilogue.h"
+#include "core/cpu/panels.h"
 #include "core/cpu/scratch.h"
 #include "core/cpu/tile.h"
 #include "core/parallel.h"
@@ -43,66 +44,19 @@ struct Product {
   }
 };
 
-// Panels of packed B: two vectors wide, the last one if one vector is enough for what is left.
-template <class T>
-struct Panels {
-  static constexpr int64_t kPanel = 2 * Vec<T>::kWidth;
-  int64_t columns, inner;
-  int64_t count() const { return divide_up(columns, kPanel); }
-  int64_t vectors(int64_t panel) const { return columns - panel * kPanel > Vec<T>::kWidth ? 2 : 1; }
-  int64_t offset(int64_t panel) const { return panel * kPanel * inner; }
-  int64_t elements() const { return count() * kPanel * inner; }
-};
-
-// Packing: rows k0.. of op(b) to packed[k][vectors * W] a panel; missing columns become 0.
-// Transposed: one panel, whose columns are contiguous rows of b.
-template <class T>
-void pack_panel(const Product<T>& p, const Panels<T>& panels, int64_t panel, int64_t k0,
-                T* packed) {
-  constexpr int64_t kWidth = Vec<T>::kWidth;
-  const int64_t vectors = panels.vectors(panel), ld = vectors * kWidth;
-  packed += panels.offset(panel);
-  for (int64_t v = 0; v < vectors; ++v) {
-    const int64_t column = panel * Panels<T>::kPanel + v * kWidth;
-    const int64_t valid = std::min(kWidth, p.columns - column);
-    for (int64_t k = 0; k < panels.inner; k += kWidth)
-      transpose_tile(p.b_at(k0 + k, column), p.ldb, valid, std::min(kWidth, panels.inner - k),
-                     packed + v * kWidth + k * ld, ld);
-  }
-}
-// Not transposed: rows [begin, end) of the chunk, each read from end to end.
-template <class T>
-void pack_rows(const Product<T>& p, const Panels<T>& panels, int64_t begin, int64_t end, int64_t k0,
-               T* packed) {
-  constexpr int64_t kWidth = Vec<T>::kWidth;
-  constexpr int64_t kPanel = Panels<T>::kPanel;
-  const int64_t whole = p.columns / kPanel, step = kPanel * panels.inner;
-  for (int64_t k = begin; k < end; ++k) {
-    const T* from = p.b_at(k0 + k, 0);
-    T* to = packed + k * kPanel;
-    for (int64_t panel = 0; panel < whole; ++panel, from += kPanel, to += step) {
-      const Vec<T> left = Vec<T>::load(from), right = Vec<T>::load(from + kWidth);
-      left.store(to);
-      right.store(to + kWidth);
-    }
-    if (whole == panels.count()) continue;
-    const int64_t ld = panels.vectors(whole) * kWidth, columns = p.columns - whole * kPanel;
-    to = packed + panels.offset(whole) + k * ld;
-    for (int64_t i = 0; i < ld; i += kWidth)
-      Vec<T>::load_partial(from + i, columns - i).store(to + i);
-  }
-}
 template <class T>
 void pack(const Product<T>& p, const Panels<T>& panels, int64_t k0, T* packed, bool threaded) {
+  const RightOperand<T> right{p.b, p.ldb, p.transpose_b};
   if (p.transpose_b) {
     parallel_for(
-        panels.count(), [&](int64_t panel) { pack_panel(p, panels, panel, k0, packed); }, threaded);
+        panels.count(), [&](int64_t panel) { pack_panel(right, panels, panel, k0, packed); },
+        threaded);
   } else {
     parallel_for(
         divide_up(panels.inner, kPackRows),
         [&](int64_t piece) {
-          pack_rows(p, panels, piece * kPackRows, std::min((piece + 1) * kPackRows, panels.inner),
-                    k0, packed);
+          pack_rows(right, panels, piece * kPackRows,
+                    std::min((piece + 1) * kPackRows, panels.inner), k0, packed);
         },
         threaded);
   }

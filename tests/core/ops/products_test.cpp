@@ -166,6 +166,98 @@ TEST_CASE("linear: gradients only where they are wanted") {
   });
 }
 
+TEST_CASE("feed_forward: equals its composition, with gradients") {
+  struct Case {
+    Shape x;
+    int64_t hidden, out;
+  };
+  const std::vector<Case> cases = {{{1, 1}, 1, 1},      {{3}, 5, 2},    {{5, 7}, 3, 7},
+                                   {{2, 3, 4}, 17, 5},  {{0, 3}, 2, 4}, {{131, 33}, 19, 35},
+                                   {{2, 1, 3, 2}, 1, 3}};
+  on_every_device([&](Context& context) {
+    for (const Case& each : cases) {
+      for (const Activation activation : kActivations) {
+        for (const bool with_bias : {true, false}) {
+          INFO(each.x.to_string() << " to " << each.hidden << " to " << each.out << " activation "
+                                  << int(activation));
+          std::vector<Tensor> leaves = {random_leaf(context, each.x, 1),
+                                        random_leaf(context, {each.hidden, each.x[-1]}, 2),
+                                        random_leaf(context, {each.out, each.hidden}, 3)};
+          if (with_bias) {
+            leaves.push_back(random_leaf(context, {each.hidden}, 4));
+            leaves.push_back(random_leaf(context, {each.out}, 5));
+          }
+          const Tensor up_bias = with_bias ? leaves[3] : Tensor();
+          const Tensor down_bias = with_bias ? leaves[4] : Tensor();
+          const auto fused = [&] {
+            return std::vector<Tensor>{
+                ops::feed_forward(leaves[0], leaves[1], up_bias, leaves[2], down_bias, activation)};
+          };
+          const auto composed = [&] {
+            return std::vector<Tensor>{compositions::linear(
+                compositions::linear(leaves[0], leaves[1], up_bias, activation), leaves[2],
+                down_bias)};
+          };
+          check_equal(evaluate(context, leaves, fused), evaluate(context, leaves, composed), 1e-11);
+          if (each.x.elements() < 100) check_gradients(context, leaves, fused);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("feed_forward: wide layers are two linear operations, with the same result") {
+  // 513 (160 + 170) weights are more than the CPU takes at once.
+  on_every_device([](Context& context) {
+    std::vector<Tensor> leaves = {
+        random_leaf(context, {3, 160}, 1), random_leaf(context, {513, 160}, 2),
+        random_leaf(context, {513}, 3), random_leaf(context, {170, 513}, 4)};
+    const auto whole = [&] {
+      return std::vector<Tensor>{ops::feed_forward(leaves[0], leaves[1], leaves[2], leaves[3],
+                                                   Tensor(), Activation::gelu)};
+    };
+    const auto composed = [&] {
+      return std::vector<Tensor>{compositions::linear(
+          compositions::linear(leaves[0], leaves[1], leaves[2], Activation::gelu), leaves[3],
+          Tensor())};
+    };
+    check_equal(evaluate(context, leaves, whole), evaluate(context, leaves, composed), 1e-10);
+  });
+}
+
+TEST_CASE("feed_forward: gradients only where they are wanted") {
+  on_every_device([](Context& context) {
+    for (int wanted = 0; wanted < 5; ++wanted) {
+      const StepScope step(context);
+      const Tensor x = value(context, {1, 2}, {1, 2}, wanted == 0);
+      const Tensor up = value(context, {3, 4}, {1, 2}, wanted == 1);
+      const Tensor up_bias = value(context, {5}, {1}, wanted == 2);
+      const Tensor down = value(context, {2}, {1, 1}, wanted == 3);
+      const Tensor down_bias = value(context, {1}, {1}, wanted == 4);
+      const Tensor y = ops::feed_forward(x, up, up_bias, down, down_bias, Activation::gelu);
+      context.tape().backward(y);
+      CHECK(x.has_gradient() == (wanted == 0));
+      CHECK(up.has_gradient() == (wanted == 1));
+      CHECK(up_bias.has_gradient() == (wanted == 2));
+      CHECK(down.has_gradient() == (wanted == 3));
+      CHECK(down_bias.has_gradient() == (wanted == 4));
+    }
+  });
+}
+
+TEST_CASE("feed_forward refuses layers that do not follow each other") {
+  Context context(cpu_backend(), guarded(DType::f64));
+  const StepScope step(context);
+  const Tensor x = value(context, {1, 2}, {1, 2}), up = value(context, {3, 4, 5, 6}, {2, 2});
+  const Tensor down = value(context, {1, 2, 3}, {1, 3}), bias = value(context, {1, 2, 3}, {3});
+  CHECK_THROWS_WITH(ops::feed_forward(x, down, {}, up, {}, Activation::relu),
+                    ContainsSubstring("up weight is (1, 3)"));
+  CHECK_THROWS_WITH(ops::feed_forward(x, up, {}, down, {}, Activation::relu),
+                    ContainsSubstring("down weight is (1, 3)"));
+  CHECK_THROWS_WITH(ops::feed_forward(x, up, bias, up, {}, Activation::relu),
+                    ContainsSubstring("its bias (3)"));
+}
+
 TEST_CASE("linear_heads: equals its composition, with gradients") {
   struct Case {
     int64_t batch, length, in, heads, dim;

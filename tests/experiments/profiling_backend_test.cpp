@@ -181,12 +181,15 @@ TEST_CASE("profiler: a training step's calls and operations are those of the for
   const Trained plain = train(false), profiled = train(true);
   CHECK(profiled.losses == plain.losses);  // the same bits
 
-  int64_t products = 0, attentions = 0, updates = 0, clips = 0;
-  double product_operations = 0, attention_operations = 0, seconds = 0;
+  int64_t products = 0, feed_forwards = 0, attentions = 0, updates = 0, clips = 0;
+  double product_operations = 0, feed_forward_operations = 0, attention_operations = 0;
+  double seconds = 0;
   for (const OperationTime& each : profiled.times) {
     seconds += each.seconds;
     if (each.name.rfind("gemm", 0) == 0)
       products += each.calls, product_operations += each.operations;
+    if (each.name.rfind("feed_forward", 0) == 0)
+      feed_forwards += each.calls, feed_forward_operations += each.operations;
     if (each.name.rfind("attention", 0) == 0)
       attentions += each.calls, attention_operations += each.operations;
     if (each.name == "adam") updates += each.calls;
@@ -195,9 +198,12 @@ TEST_CASE("profiler: a training step's calls and operations are those of the for
   CHECK(updates == 2);  // two profiled steps
   CHECK(clips == 2);
   CHECK(attentions == 2 * 2 * 3);          // forward and backward of three layers
-  CHECK(products == 2 * 3 * (4 * 3 + 1));  // three products for four weights a layer and the head
+  CHECK(feed_forwards == 2 * 2 * 3);       // the same
+  CHECK(products == 2 * 3 * (2 * 3 + 1));  // three products for two weights a layer and the head
   const double tokens = 4 * 7;
-  CHECK(product_operations == 2 * 6 * tokens * (3 * (4 * 8 * 8 + 2 * 8 * 12) + 8 * 6));
+  CHECK(product_operations == 2 * 6 * tokens * (3 * 4 * 8 * 8 + 8 * 6));
+  // Two products forward, five backward: the first is made again.
+  CHECK(feed_forward_operations == 2 * 3 * (2 + 5) * 2 * tokens * 8 * 12);
   // 4 B T^2 d forward, 10 backward (the logits are made again), for each layer
   CHECK(attention_operations == 2 * (4 + 10) * 3 * tokens * 7 * 8);
   CHECK(seconds == Approx(profiled.measured));

@@ -294,8 +294,8 @@ TEST_CASE("eval stores beside the first result") {
   }
   CHECK(stored == 3);
   const Outcome report = run_longshot({"report", cell});
-  CHECK_THAT(report.out, ContainsSubstring("encoding.scaling=yarn") &&
-                             ContainsSubstring("positions=randomized"));
+  CHECK_THAT(report.out, ContainsSubstring("(scaling=yarn factor=4)") &&
+                             ContainsSubstring("(positions=randomized max=64)"));
 
   Outcome outcome = run_longshot({"eval", cell, "train.steps=5"});
   CHECK(outcome.code == 2);

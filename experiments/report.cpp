@@ -120,7 +120,19 @@ std::string without_sections(const std::string& label) {
   return out;
 }
 
-std::string group_label(const Item& item, const Differing& differing) {
+// An option of an encoding or a sampler that all runs called the same share tells nothing apart.
+bool told_by_label(const Summary& summary, const std::string& key,
+                   const std::vector<const Summary*>& all) {
+  const std::string section = typed_section(key);
+  if (section != "encoding" && section != "positions") return false;
+  const std::string value = value_of(summary, key);
+  return std::all_of(all.begin(), all.end(), [&](const Summary* other) {
+    return other->encoding_label != summary.encoding_label || value_of(*other, key) == value;
+  });
+}
+
+std::string group_label(const Item& item, const Differing& differing,
+                        const std::vector<const Summary*>& all) {
   const Summary& summary = *item.summary;
   std::string label = summary.encoding_label;
   for (const auto& [key, kinds] : differing) {
@@ -128,7 +140,7 @@ std::string group_label(const Item& item, const Differing& differing) {
     const std::string section = typed_section(key);
     if (!section.empty() && kinds.count(value_of(summary, section + ".type")) == 0) continue;
     const std::string value = value_of(summary, key);
-    if (value.empty()) continue;
+    if (value.empty() || told_by_label(summary, key, all)) continue;
     const std::string name = short_name(key);
     const size_t dot = name.find_last_of('.');
     label += fmt::format(", {} {}", dot == std::string::npos ? name : name.substr(dot + 1), value);
@@ -374,7 +386,7 @@ Report gather_report(const std::vector<std::string>& places) {
     std::map<std::string, std::vector<Item>> groups;
     std::set<int64_t> lengths;
     for (const Item& item : items) {
-      const std::string label = group_label(item, differing);
+      const std::string label = group_label(item, differing, here);
       if (groups.find(label) == groups.end()) order.push_back(label);
       groups[label].push_back(item);
       for (const LengthScore& each : item.evaluation->scores.lengths)

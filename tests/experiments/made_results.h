@@ -19,6 +19,7 @@ struct Result {
   std::string study = "made";
   std::string model = "dim = 64";
   int64_t train_max = 20;
+  std::string positions = "";  // options of the sampler, as TOML lines
 };
 
 inline longshot::Score score_of(double accuracy) {
@@ -42,10 +43,10 @@ inline std::string write_result(const Folder& folder, const Result& result) {
   folder.write(
       name + "/config.toml",
       fmt::format("name = \"made\"\nseed = {}\n[task]\ntype = \"reverse_string\"\n[model]\n{}\n"
-                  "[encoding]\ntype = \"{}\"\n{}\n[positions]\ntype = \"contiguous\"\n"
+                  "[encoding]\ntype = \"{}\"\n{}\n[positions]\ntype = \"contiguous\"\n{}\n"
                   "[train]\nlengths = {{ min = 1, max = {} }}\n[evaluate]\nsamples = {}\n",
-                  result.seed, result.model, result.encoding, result.options, result.train_max,
-                  count));
+                  result.seed, result.model, result.encoding, result.options, result.positions,
+                  result.train_max, count));
   std::string metrics;
   for (int step = 100; step <= 1000; step += 100)
     metrics += fmt::format("{{\"step\": {}, \"loss\": {}}}\n", step, 70.0 / step);

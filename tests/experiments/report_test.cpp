@@ -135,6 +135,28 @@ TEST_CASE("whatever differs tells groups apart; tasks and training ranges are pa
   CHECK(std::count(report.differing.begin(), report.differing.end(), "model.dim") == 1);
 }
 
+TEST_CASE(
+    "an option in which encodings differ, but not one encoding's runs, is no part of a label") {
+  const Folder folder;
+  for (const int seed : {1, 2}) {
+    for (const char* encoding : {"rope", "alibi"}) {
+      Result result = {encoding, seed, 1, {{40, 0.5}}};
+      result.positions =
+          std::string("per_layer = ") + (result.encoding == "rope" ? "true" : "false");
+      write_result(folder, result);
+    }
+  }
+  Result other = {"alibi", 1, 1, {{40, 0.5}}};
+  other.positions = "per_layer = true";
+  write_result(folder, other);
+  const Report report = gather_report({folder.path()});
+  REQUIRE(report.panels.size() == 1);
+  REQUIRE(report.panels[0].groups.size() == 3);
+  CHECK(group_of(report, "rope").runs.size() == 2);
+  CHECK(group_of(report, "alibi, per_layer false").runs.size() == 2);
+  CHECK(group_of(report, "alibi, per_layer true").runs.size() == 1);
+}
+
 TEST_CASE("a run found twice counts once; damaged and unfinished runs are named") {
   const Folder folder;
   const std::string run = write_result(folder, {"rope", 1, 1, {{40, 0.5}}});

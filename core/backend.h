@@ -399,6 +399,11 @@ struct ArgmaxArgs {  // index of the largest value of each row, the first on tie
 //   2 * reach - 1);
 //     positions null means d = j - (query_offset + i).
 //   bias dense: (dense_batches, H, T, S), dense_batches 1 or B.
+//   relative keys: + relative_scale * (q_i + relative_bias[h]) . r, r a row of width D of
+//     distances (relative_reach > 0): relative_key (relative_heads, 2 * relative_reach - 1, D), row
+//       relative_reach - 1 + j - (query_offset + i);
+//     pairs (relative_reach = 0): relative_key (relative_heads, T, S, D), row (i, j).
+//     relative_heads 1 or H. Only for a backend that fuses_relative_keys().
 // Dropout acts on the probabilities, element index ((b * H + h) * T + i) * S + j.
 struct AttentionShape {
   int64_t batch = 0, heads = 0, queries = 0, keys = 0, head_dim = 0;
@@ -422,6 +427,10 @@ struct AttentionArgs {
   int64_t position_batches = 1;
   const void* bias_dense = nullptr;  // or null
   int64_t dense_batches = 1;
+  const void* relative_key = nullptr;  // or null
+  int64_t relative_heads = 1, relative_reach = 0;
+  const void* relative_bias = nullptr;  // (H, D) or null
+  double relative_scale = 1.0;
   DropoutSpec dropout;
   void* out = nullptr;          // (B, T, H, D): heads merged
   void* log_sum_exp = nullptr;  // (B, H, T)
@@ -434,8 +443,11 @@ struct AttentionBackwardArgs {
   void* dvalue = nullptr;
   void* dbias_table = nullptr;  // summed over batch
   void* dbias_dense = nullptr;  // summed over batch when dense_batches = 1
+  void* drelative_key = nullptr;
+  void* drelative_bias = nullptr;
   bool accumulate_dquery = false, accumulate_dkey = false, accumulate_dvalue = false;
   bool accumulate_dbias_table = false, accumulate_dbias_dense = false;
+  bool accumulate_drelative_key = false, accumulate_drelative_bias = false;
 };
 
 // squared_norm of the flat gradient by a fixed tree, then the clip decision:
@@ -476,6 +488,8 @@ class Backend {
   virtual std::string description() const = 0;  // one line: the machine in words
   virtual bool supports(DType type) const = 0;
   virtual bool host_accessible() const = 0;  // true: device pointers are host pointers
+  // Whether attention takes relative keys; where not, operations compose them into a dense bias.
+  virtual bool fuses_relative_keys() const { return false; }
 
   // Memory. Alignment is at least 64 bytes. Out of memory throws Error saying how much was asked.
   virtual void* allocate(size_t bytes) = 0;

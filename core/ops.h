@@ -139,7 +139,19 @@ Tensor binary_logistic(const Tensor& x, const Tensor& target, const Tensor& mask
 
 // ---- attention --------------------------------------------------------------------------------
 
-// The two bias forms the attention kernel knows, and its masks. All tensors optional.
+// Vectors that a query meets beside the keys' own: + scale (q_i + bias) . r_ij in the logits.
+struct RelativeKeys {
+  // (1 or H, 2R - 1, D), r_ij = row R - 1 + j - i of absolute rows i; or (1 or H, T, S, D), a row
+  // for each pair.
+  Tensor rows = {};
+  Tensor bias = {};  // (H, D) or undefined
+  double scale = 1.0;
+};
+// These logits alone, (B, H, T, S): query (B, H, T, D), its first row being `query_offset`.
+Tensor relative_scores(const Tensor& query, int64_t keys, const RelativeKeys& relative,
+                       int64_t query_offset = 0);
+
+// The forms of bias the attention kernel knows, and its masks. All tensors optional.
 struct AttentionOptions {
   double scale = 1.0;     // usually 1 / sqrt(D)
   Tensor row_scale = {};  // (1 or B, T): multiplies the scaled product, not the bias
@@ -150,10 +162,11 @@ struct AttentionOptions {
   Tensor position_q = {};    // (1 or B, T) i32; undefined: contiguous
   Tensor position_k = {};    // (1 or B, S) i32
   Tensor bias_dense = {};    // (1 or B, H, T, S)
+  RelativeKeys relative = {};
   DropoutSpec dropout = {};
 };
 // query (B, H, T, D), key and value (B, H, S, D) to (B, T, H * D). Streams over keys; no (T, S)
-// buffer.
+// buffer, except for relative keys on a backend that does not take them.
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
                  const AttentionOptions& options);
 

@@ -21,16 +21,18 @@ double passes(const void* input) {
   return input == nullptr ? 0 : 1;
 }
 
-// Products of queries with keys: (B H T S D) multiply-adds each, half of them when later keys are
-// not seen.
 double feed_forward_products(const FeedForwardArgs& args, double up, double down) {
   return 2 * double(args.rows) * double(args.hidden) *
          (up * double(args.inner) + down * double(args.columns));
 }
+
+// Products of queries with keys: (B H T S D) multiply-adds each, half of them when later keys are
+// not seen. Relative keys are one more in each pass, two more for their gradients.
 double attention_products(const AttentionArgs& args, double products) {
   const AttentionShape& s = args.shape;
   const double all = 2 * double(s.batch) * double(s.heads) * double(s.queries) * double(s.keys) *
                      double(s.head_dim);
+  if (args.relative_key != nullptr) products += products > 2 ? 3 : 1;
   return products * (args.causal ? all / 2 : all);
 }
 

@@ -48,6 +48,7 @@ class ProfilingBackend final : public Backend {
   std::string description() const override { return inner_->description(); }
   bool supports(DType type) const override { return inner_->supports(type); }
   bool host_accessible() const override { return inner_->host_accessible(); }
+  bool fuses_relative_keys() const override { return inner_->fuses_relative_keys(); }
 
   void* allocate(size_t bytes) override;
   void release(void* pointer, size_t bytes) override;

@@ -69,6 +69,7 @@ Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& key, const 
     options.position_q = bias.position_q;
     options.position_k = bias.position_k;
     options.bias_dense = dense;
+    options.relative = bias.relative;
     options.dropout = dropout;
     return ops::attention(query, key, value, options);
   }
@@ -76,6 +77,8 @@ Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& key, const 
   LONGSHOT_CHECK(
       !bias.position_q.defined(),
       "attention: relative values go with a dense bias, not with a table at given positions");
+  LONGSHOT_CHECK(!bias.relative.rows.defined(),
+                 "attention: relative values go with a dense bias, not with relative keys");
   ComposedAttentionOptions options;
   options.scale = scale;
   options.row_scale = row_scale;
@@ -106,7 +109,9 @@ Tensor MultiHeadAttention::attend_in_blocks(const Tensor& query, const Tensor& k
     const int64_t end = std::min(begin + block, length);
     const Tensor rows = ops::slice(query, 2, begin, end);
     LogitBias bias = encoding.on_logits(rows, key, sequence, layer_, begin);
-    if (begin == 0 && !bias.dense.defined() && !bias.relative_values.defined()) {
+    const bool composed =
+        bias.relative.rows.defined() && !sequence.context->backend().fuses_relative_keys();
+    if (begin == 0 && !bias.dense.defined() && !bias.relative_values.defined() && !composed) {
       // A table or nothing: no memory to save, so all rows at once.
       return attend(query, key, value, encoding.on_logits(query, key, sequence, layer_, 0), input,
                     0);

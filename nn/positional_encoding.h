@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/ops.h"
 #include "core/registry.h"
 #include "core/tensor.h"
 #include "nn/parameter_store.h"
@@ -60,6 +61,8 @@ struct LogitBias {
   // dense is a product of the query, (B, H, query rows, T) (Shaw, Transformer-XL): what multiplies
   // the query's row multiplies it too. Else it is a term of its own (ALiBi, T5) and does not scale.
   bool dense_of_query = false;
+  // Products of the query too: rows of distances, or of pairs (1 or H, query rows, T, D).
+  ops::RelativeKeys relative;
   Tensor row_scale;  // (1 or B, query rows): multiplies q . k / sqrt(head width)
   // Relative values (Shaw): value j gets row value_index[i, j] of relative_values (N, head_dim)
   // added; value_index (query rows, T) or (B, query rows, T) i32. The attention is composed then.

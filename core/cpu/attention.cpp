@@ -7,13 +7,14 @@ namespace longshot::cpu {
 namespace {
 
 template <class T, int kVectors>
-void forward_block(const AttentionArgs& args, int64_t b, int64_t h, int64_t first, int64_t rows) {
+void forward_block(const AttentionArgs& args, const RelativeTable<T>& relative, int64_t b,
+                   int64_t h, int64_t first, int64_t rows) {
   using Block = QueryBlock<T, kVectors>;
   constexpr int64_t kWidth = Block::kWidth, kLanes = Block::kLanes;
   const AttentionShape& shape = args.shape;
   const int64_t dim = shape.head_dim;
   ScratchScope scratch;
-  Block block(args, b, h, first, rows, scratch);
+  Block block(args, b, h, first, rows, relative, scratch);
   const int64_t key_end = block.key_end();
   T* s = scratch.allocate<T>(kKeyBlock * kLanes);
   T* keep = block.drops() ? scratch.allocate<T>(kKeyBlock * kLanes) : nullptr;
@@ -99,15 +100,17 @@ void forward(const AttentionArgs& args) {
   const AttentionShape& shape = args.shape;
   const int64_t blocks = query_blocks<T>(shape.queries);
   const bool threaded = shape.batch * shape.heads * shape.queries * shape.keys > 4096;
+  ScratchScope scratch;
+  const RelativeTable<T> relative(args, scratch);
   parallel_for(
       shape.batch * shape.heads * blocks,
       [&](int64_t piece) {
         const int64_t matrix = piece / blocks;
-        with_query_block<T>(shape.queries, piece % blocks,
-                            [&](auto vectors, int64_t first, int64_t rows) {
-                              forward_block<T, decltype(vectors)::value>(
-                                  args, matrix / shape.heads, matrix % shape.heads, first, rows);
-                            });
+        with_query_block<T>(
+            shape.queries, piece % blocks, [&](auto vectors, int64_t first, int64_t rows) {
+              forward_block<T, decltype(vectors)::value>(args, relative, matrix / shape.heads,
+                                                         matrix % shape.heads, first, rows);
+            });
       },
       threaded);
 }
@@ -160,6 +163,18 @@ void check_attention(const AttentionArgs& args) {
   LONGSHOT_CHECK(
       args.bias_dense == nullptr || args.dense_batches == 1 || args.dense_batches == s.batch,
       "attention: dense bias with {} matrices for a batch of {}", args.dense_batches, s.batch);
+  if (args.relative_key != nullptr) {
+    LONGSHOT_CHECK(args.relative_heads == 1 || args.relative_heads == s.heads,
+                   "attention: relative keys of {} heads, not of 1 or {}", args.relative_heads,
+                   s.heads);
+    LONGSHOT_CHECK(
+        args.relative_reach == 0 ||
+            (args.query_offset >= 0 && args.query_offset + s.queries <= args.relative_reach &&
+             s.keys - args.query_offset <= args.relative_reach),
+        "attention: relative keys reach distances below {}, too few for query rows {} "
+        "to {} and {} keys",
+        args.relative_reach, args.query_offset, args.query_offset + s.queries - 1, s.keys);
+  }
   if (args.bias_table != nullptr && s.keys > 0) {
     LONGSHOT_CHECK(args.reach >= 1, "attention: bias table with reach {}", args.reach);
     check_positions(args);

@@ -5,6 +5,8 @@
 //   dS_ij = P_ij (dP_ij - delta_i),  delta_i = sum_j P_ij dP_ij = dO_i . O_i
 //   dQ_i = f_i sum_j dS_ij K_j,  dK_j = sum_i dS_ij f_i q_i,  f_i = scale * row_scale_i
 //   dbias(i, j) = dS_ij
+//   relative keys, w_i = relative_scale (q_i + relative_bias):  dw_i = sum_j dS_ij r_ij,
+//   dr_ij = dS_ij w_i, dq_i += relative_scale dw_i, drelative_bias = sum_i relative_scale dw_i
 // A row with no allowed key has L = -inf; it is given L = +inf here, so that P = 0 and with it
 // every gradient of that row.
 #include "core/cpu/attention.h"
@@ -24,6 +26,8 @@ struct Gradients {
   T* dense = nullptr;  // the whole array
   T* pairs =
       nullptr;  // (S, vector width) sums of dV and dK in pairs, used instead of key and value
+  T* relative_key = nullptr;   // this piece's own sums, as RelativeTable lays them out
+  T* relative_bias = nullptr;  // this piece's own (D)
   bool accumulate_query = false;
 };
 
@@ -80,15 +84,15 @@ void add_key_value_pairs(int64_t keys, int64_t lanes, const T* pairs, const T* r
 }
 
 template <class T, int kVectors>
-void backward_block(const AttentionBackwardArgs& args, int64_t b, int64_t h, int64_t first,
-                    int64_t rows, const Gradients<T>& g) {
+void backward_block(const AttentionBackwardArgs& args, const RelativeTable<T>& relative, int64_t b,
+                    int64_t h, int64_t first, int64_t rows, const Gradients<T>& g) {
   using Block = QueryBlock<T, kVectors>;
   constexpr int64_t kWidth = Block::kWidth, kLanes = Block::kLanes;
   const AttentionArgs& forward = args.forward;
   const AttentionShape& shape = forward.shape;
   const int64_t dim = shape.head_dim, padded = (dim + kWidth - 1) / kWidth * kWidth;
   ScratchScope scratch;
-  Block block(forward, b, h, first, rows, scratch);
+  Block block(forward, b, h, first, rows, relative, scratch);
   const int64_t key_end = block.key_end();
 
   // Output and its gradient are (B, T, H, D): rows a head apart.
@@ -141,6 +145,19 @@ void backward_block(const AttentionBackwardArgs& args, int64_t b, int64_t h, int
   }
   T* dquery_t = out_t;  // its values are not needed any more
   if (key_end == 0) std::fill_n(dquery_t, dim * kLanes, T(0));
+  T* drelative_t = nullptr;  // dw, (head_dim, lanes)
+  T* relative_rows = nullptr;
+  if (relative.used() && (g.query != nullptr || g.relative_bias != nullptr)) {
+    drelative_t = scratch.allocate<T>(dim * kLanes);
+    std::fill_n(drelative_t, dim * kLanes, T(0));
+  }
+  if (g.relative_key != nullptr && !relative.pairs()) {
+    relative_rows = scratch.allocate<T>(kLanes * padded);
+    for (int64_t i = 0; i < kLanes; i += kWidth)
+      for (int64_t d = 0; d < dim; d += kWidth)
+        transpose_tile(block.relative_query() + d * kLanes + i, kLanes, std::min(kWidth, dim - d),
+                       kWidth, relative_rows + i * padded + d, padded);
+  }
 
   for (int64_t j0 = 0; j0 < key_end; j0 += kKeyBlock) {
     const int64_t j1 = std::min(key_end, j0 + kKeyBlock), keys = j1 - j0;
@@ -183,15 +200,32 @@ void backward_block(const AttentionBackwardArgs& args, int64_t b, int64_t h, int
     if (g.query != nullptr)
       small_product<T>(dim, kLanes, keys, key, dim, true, ds, kLanes, dquery_t, kLanes, T(1),
                        j0 > 0);
+    if (drelative_t != nullptr)
+      add_relative_query_gradient(relative, block.relative_key(), dim, j0, j1, ds, kLanes,
+                                  drelative_t);
+    if (g.relative_key != nullptr)
+      add_relative_table_gradient(relative, forward, first, j0, j1, ds, block.relative_query(),
+                                  relative_rows, padded, kLanes, g.relative_key);
     if (g.table != nullptr) block.add_table_gradient(j0, j1, ds, g.table);
     if (g.dense != nullptr) block.add_dense_gradient(j0, j1, ds, g.dense);
   }
 
+  if (g.relative_bias != nullptr)
+    for (int64_t d = 0; d < dim; ++d) {
+      Vec<T> sum = Vec<T>::zero();
+      for (int64_t i = 0; i < kLanes; i += kWidth)
+        sum += Vec<T>::load(drelative_t + d * kLanes + i);
+      g.relative_bias[d] += T(forward.relative_scale) * horizontal_sum(sum);
+    }
   if (g.query == nullptr) return;
   for (int64_t d = 0; d < dim; ++d)
     for (int64_t i = 0; i < kLanes; i += kWidth) {
       T* at = dquery_t + d * kLanes + i;
-      (Vec<T>::load(at) * Vec<T>::load(block.factor() + i)).store(at);
+      Vec<T> value = Vec<T>::load(at) * Vec<T>::load(block.factor() + i);
+      if (drelative_t != nullptr)
+        value = fma(Vec<T>(T(forward.relative_scale)), Vec<T>::load(drelative_t + d * kLanes + i),
+                    value);
+      value.store(at);
     }
   alignas(64) T tile[kWidth * kWidth];
   for (int64_t i = 0; i < rows; i += kWidth)
@@ -208,7 +242,8 @@ void backward_block(const AttentionBackwardArgs& args, int64_t b, int64_t h, int
 }
 
 template <class T>
-void backward_matrix(const AttentionBackwardArgs& args, int64_t b, int64_t h, T* table) {
+void backward_matrix(const AttentionBackwardArgs& args, const RelativeTable<T>& relative, int64_t b,
+                     int64_t h, T* table, T* relative_key, T* relative_bias) {
   const AttentionShape& shape = args.forward.shape;
   const int64_t matrix = b * shape.heads + h;
   const int64_t q_size = shape.queries * shape.head_dim, k_size = shape.keys * shape.head_dim;
@@ -226,6 +261,8 @@ void backward_matrix(const AttentionBackwardArgs& args, int64_t b, int64_t h, T*
                        table,
                        static_cast<T*>(args.dbias_dense),
                        paired ? scratch.allocate<T>(shape.keys * kWidth) : nullptr,
+                       relative_key,
+                       relative_bias,
                        args.accumulate_dquery};
   if (paired) {
     std::fill_n(g.pairs, shape.keys * kWidth, T(0));
@@ -235,7 +272,7 @@ void backward_matrix(const AttentionBackwardArgs& args, int64_t b, int64_t h, T*
   }
   for (int64_t i = 0; i < query_blocks<T>(shape.queries); ++i)
     with_query_block<T>(shape.queries, i, [&](auto vectors, int64_t first, int64_t rows) {
-      backward_block<T, decltype(vectors)::value>(args, b, h, first, rows, g);
+      backward_block<T, decltype(vectors)::value>(args, relative, b, h, first, rows, g);
     });
   if (!paired) return;
   for (int64_t j = 0; j < shape.keys; ++j)
@@ -263,6 +300,62 @@ void sum_tables(const AttentionBackwardArgs& args, const T* partial) {
   }
 }
 
+// The gradient of the relative keys from the sums of heads x chunks pieces, chunks in order.
+template <class T>
+void sum_relative_keys(const AttentionBackwardArgs& args, const RelativeTable<T>& relative,
+                       int64_t chunks, const T* partial) {
+  const AttentionArgs& forward = args.forward;
+  const AttentionShape& s = forward.shape;
+  const int64_t size = relative.gradient_size(), stride = relative.gradient_stride();
+  const int64_t dim = s.head_dim, shared = forward.relative_heads == 1 ? s.heads : 1;
+  constexpr int64_t kWidth = Vec<T>::kWidth;
+  // Of each group of heads, `width` neighbouring columns of each of `rows` rows of `dim`.
+  const int64_t rows = relative.pairs() ? s.keys : 1;
+  const int64_t columns = relative.pairs() ? s.queries : relative.rows();
+  const int64_t skip = relative.pairs() ? 0 : RelativeTable<T>::kPadding;
+  T* out = static_cast<T*>(args.drelative_key);
+  parallel_for(
+      forward.relative_heads * rows,
+      [&](int64_t piece) {
+        const int64_t g = piece / rows, row = piece % rows;
+        const T* from = partial + g * shared * chunks * size + row * dim * stride + skip;
+        for (int64_t x = 0; x < columns; x += kWidth)
+          for (int64_t d = 0; d < dim; ++d) {
+            const int64_t valid = columns - x;
+            Vec<T> sum = Vec<T>::zero();
+            for (int64_t c = 0; c < shared * chunks; ++c)
+              sum += Vec<T>::load_partial(from + c * size + d * stride + x, valid);
+            alignas(64) T lanes[kWidth];
+            sum.store(lanes);
+            for (int64_t i = 0; i < std::min(kWidth, valid); ++i) {
+              T& to = relative.pairs() ? out[((g * s.queries + x + i) * s.keys + row) * dim + d]
+                                       : out[(g * columns + x + i) * dim + d];
+              to = lanes[i] + (args.accumulate_drelative_key ? to : T(0));
+            }
+          }
+      },
+      forward.relative_heads * rows * columns * dim > 4096);
+}
+
+template <class T>
+void sum_relative_bias(const AttentionBackwardArgs& args, const T* partial) {
+  const AttentionShape& s = args.forward.shape;
+  T* out = static_cast<T*>(args.drelative_bias);
+  for (int64_t x = 0; x < s.heads * s.head_dim; ++x) {
+    T sum = args.accumulate_drelative_bias ? out[x] : T(0);
+    for (int64_t b = 0; b < s.batch; ++b) sum += partial[b * s.heads * s.head_dim + x];
+    out[x] = sum;
+  }
+}
+
+// Pieces of a head whose gradients of relative keys are summed apart: enough for any machine's
+// processors, few enough that their sums cost little.
+int64_t relative_chunks(const AttentionShape& shape) {
+  constexpr int64_t kPieces = 32;
+  return std::clamp<int64_t>(kPieces / std::max<int64_t>(1, shape.heads), 1,
+                             std::max<int64_t>(1, shape.batch));
+}
+
 template <class T>
 void backward(const AttentionBackwardArgs& args) {
   const AttentionShape& shape = args.forward.shape;
@@ -274,27 +367,62 @@ void backward(const AttentionBackwardArgs& args) {
     std::fill_n(static_cast<T*>(args.dbias_dense),
                 args.forward.dense_batches * shape.heads * shape.queries * shape.keys, T(0));
   ScratchScope scratch;
+  const RelativeTable<T> relative(args.forward, scratch);
+  const bool has_relative = args.drelative_key != nullptr && relative.used();
+  const bool has_relative_bias = args.drelative_bias != nullptr && relative.used();
+  if (!relative.used() && args.forward.relative_key != nullptr) {  // no keys: nothing to sum
+    const AttentionArgs& f = args.forward;
+    const int64_t rows = f.relative_reach > 0 ? 2 * f.relative_reach - 1 : 0;
+    if (args.drelative_key != nullptr && !args.accumulate_drelative_key)
+      std::fill_n(static_cast<T*>(args.drelative_key), f.relative_heads * rows * shape.head_dim,
+                  T(0));
+    if (args.drelative_bias != nullptr && !args.accumulate_drelative_bias)
+      std::fill_n(static_cast<T*>(args.drelative_bias), shape.heads * shape.head_dim, T(0));
+  }
+  const int64_t chunks = relative_chunks(shape), relative_size = relative.gradient_size();
   T* tables = has_table ? scratch.allocate<T>(matrices * table_size) : nullptr;
-  const auto matrix = [&](int64_t b, int64_t h) {
-    T* table = has_table ? tables + (b * shape.heads + h) * table_size : nullptr;
+  T* relative_keys =
+      has_relative ? scratch.allocate<T>(shape.heads * chunks * relative_size) : nullptr;
+  T* relative_biases = has_relative_bias ? scratch.allocate<T>(matrices * shape.head_dim) : nullptr;
+  const auto matrix = [&](int64_t b, int64_t h, T* relative_key) {
+    const int64_t index = b * shape.heads + h;
+    T* table = has_table ? tables + index * table_size : nullptr;
     if (table != nullptr) std::fill_n(table, table_size, T(0));
-    backward_matrix<T>(args, b, h, table);
+    T* bias = has_relative_bias ? relative_biases + index * shape.head_dim : nullptr;
+    if (bias != nullptr) std::fill_n(bias, shape.head_dim, T(0));
+    backward_matrix<T>(args, relative, b, h, table, relative_key, bias);
   };
   const bool threaded = matrices * shape.queries * shape.keys > 4096;
-  if (has_dense && args.forward.dense_batches == 1) {
-    // All of the batch adds to one dense gradient: a piece is a head, its batch in order.
+  const bool shared_dense = has_dense && args.forward.dense_batches == 1;
+  if (shared_dense || has_relative) {
+    // A batch adds to one gradient: a piece is a head and a part of the batch, in order. A dense
+    // gradient is added to in place, so there a piece is all of the batch.
+    const int64_t parts = shared_dense ? 1 : chunks;
     parallel_for(
-        shape.heads,
-        [&](int64_t h) {
-          for (int64_t b = 0; b < shape.batch; ++b) matrix(b, h);
+        shape.heads * parts,
+        [&](int64_t piece) {
+          const int64_t h = piece / parts, part = piece % parts;
+          T* sums = nullptr;
+          for (int64_t chunk = part * chunks / parts; chunk < (part + 1) * chunks / parts;
+               ++chunk) {
+            if (has_relative) {
+              sums = relative_keys + (h * chunks + chunk) * relative_size;
+              std::fill_n(sums, relative_size, T(0));
+            }
+            for (int64_t b = shape.batch * chunk / chunks; b < shape.batch * (chunk + 1) / chunks;
+                 ++b)
+              matrix(b, h, sums);
+          }
         },
         threaded);
   } else {
     parallel_for(
-        matrices, [&](int64_t piece) { matrix(piece / shape.heads, piece % shape.heads); },
+        matrices, [&](int64_t piece) { matrix(piece / shape.heads, piece % shape.heads, nullptr); },
         threaded);
   }
   if (has_table) sum_tables(args, tables);
+  if (has_relative) sum_relative_keys(args, relative, chunks, relative_keys);
+  if (has_relative_bias) sum_relative_bias(args, relative_biases);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/backend.h"
+#include "core/cpu/attention_relative.h"
 #include "core/cpu/random_simd.h"
 #include "core/cpu/scratch.h"
 #include "core/cpu/tile.h"
@@ -98,8 +99,8 @@ class QueryBlock {
   static constexpr int64_t kLanes = kVectors * kWidth;
 
   QueryBlock(const AttentionArgs& args, int64_t b, int64_t h, int64_t first, int64_t rows,
-             ScratchScope& scratch)
-      : args_(args), s_(args.shape), b_(b), h_(h), first_(first), rows_(rows) {
+             const RelativeTable<T>& relative, ScratchScope& scratch)
+      : args_(args), s_(args.shape), relative_(relative), b_(b), h_(h), first_(first), rows_(rows) {
     const int64_t matrix = b * s_.heads + h;
     query_ = static_cast<const T*>(args.query) + (matrix * s_.queries + first) * s_.head_dim;
     key_ = static_cast<const T*>(args.key) + matrix * s_.keys * s_.head_dim;
@@ -107,6 +108,7 @@ class QueryBlock {
     if (args.key_mask != nullptr) mask_ = args.key_mask + b * s_.keys;
     query_t_ = scratch.allocate<T>(s_.head_dim * kLanes);
     transpose_block(query_, s_.head_dim, rows, s_.head_dim, query_t_, kLanes);
+    if (relative.used()) prepare_relative(scratch);
     for (int64_t i = 0; i < kLanes; ++i) factor_[i] = T(args.scale);
     if (args.row_scale != nullptr) {
       const T* scale = static_cast<const T*>(args.row_scale) +
@@ -148,6 +150,9 @@ class QueryBlock {
   void scores(int64_t j0, int64_t j1, T* s) {
     small_product<T>(j1 - j0, kLanes, s_.head_dim, key_ + j0 * s_.head_dim, s_.head_dim, false,
                      query_t_, kLanes, s, kLanes, T(1), false);
+    if (relative_.used())
+      add_relative_scores(relative_, relative_key_, s_.head_dim, j0, j1, relative_query_t_, kLanes,
+                          s);
     if (args_.bias_table != nullptr) add_table(j0, j1, s);
     if (args_.bias_dense != nullptr) add_dense(j0, j1, s);
     if (mask_ != nullptr)
@@ -164,7 +169,23 @@ class QueryBlock {
   void add_table_gradient(int64_t j0, int64_t j1, const T* ds, T* table);
   void add_dense_gradient(int64_t j0, int64_t j1, const T* ds, T* dense);
 
+  const T* relative_query() const { return relative_query_t_; }  // w, (head_dim, kLanes)
+  const T* relative_key() const { return relative_key_; }        // as RelativeTable::at
+
  private:
+  // w = relative_scale (q + relative_bias), from the query as it still is.
+  void prepare_relative(ScratchScope& scratch) {
+    relative_query_t_ = scratch.allocate<T>(s_.head_dim * kLanes);
+    relative_key_ = relative_.at(h_, first_);
+    const T* bias = args_.relative_bias == nullptr
+                        ? nullptr
+                        : static_cast<const T*>(args_.relative_bias) + h_ * s_.head_dim;
+    for (int64_t d = 0; d < s_.head_dim; ++d) {
+      const Vec<T> added(bias == nullptr ? T(0) : bias[d]), scale(T(args_.relative_scale));
+      for (int64_t i = d * kLanes; i < (d + 1) * kLanes; i += kWidth)
+        ((Vec<T>::load(query_t_ + i) + added) * scale).store(relative_query_t_ + i);
+    }
+  }
   void prepare_table(ScratchScope& scratch) {
     table_ = static_cast<const T*>(args_.bias_table) + h_ * (2 * args_.reach - 1);
     contiguous_ = true;
@@ -221,6 +242,7 @@ class QueryBlock {
 
   const AttentionArgs& args_;
   const AttentionShape& s_;
+  const RelativeTable<T>& relative_;
   int64_t b_, h_, first_, rows_;
   const T* query_;
   const T* key_;
@@ -235,6 +257,8 @@ class QueryBlock {
   alignas(64) int32_t position_q_[kLanes];
   T* slice_ = nullptr;
   T* bias_ = nullptr;
+  T* relative_query_t_ = nullptr;
+  const T* relative_key_ = nullptr;
 };
 
 template <class T, int kVectors>

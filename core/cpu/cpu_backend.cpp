@@ -69,6 +69,7 @@ class CpuBackend final : public Backend {
   }
   bool supports(DType) const override { return true; }
   bool host_accessible() const override { return true; }
+  bool fuses_relative_keys() const override { return true; }
 
   void* allocate(size_t bytes) override {
     const size_t alignment = bytes >= kLargeBlock ? kHugePage : kAlignment;

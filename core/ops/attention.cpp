@@ -5,7 +5,8 @@
 //   out_i = sum_j dropout(p)_ij v_j
 //
 // query (B, H, T, D), key and value (B, H, S, D), out (B, T, H * D). The bias is a table over
-// distances (H, 2R - 1), or dense (1 or B, H, T, S), or both. A row that may see no key gives 0.
+// distances (H, 2R - 1), or dense (1 or B, H, T, S), or products with relative keys, or several of
+// them. A row that may see no key gives 0.
 
 #include "core/ops/common.h"
 
@@ -41,6 +42,13 @@ AttentionArgs kernel_args(const Tensor& query, const Tensor& key, const Tensor& 
   if (options.position_q.defined()) args.position_batches = options.position_q.size(0);
   args.bias_dense = pointer(options.bias_dense);
   if (options.bias_dense.defined()) args.dense_batches = options.bias_dense.size(0);
+  if (const Tensor& rows = options.relative.rows; rows.defined()) {
+    args.relative_key = rows.data();
+    args.relative_heads = rows.size(0);
+    if (rows.shape().rank() == 3) args.relative_reach = (rows.size(1) + 1) / 2;
+    args.relative_bias = pointer(options.relative.bias);
+    args.relative_scale = options.relative.scale;
+  }
   args.dropout = options.dropout;
   args.out = out.data();
   args.log_sum_exp = log_sum_exp.data();
@@ -58,8 +66,13 @@ class AttentionNode final : public ResultNode {
         out_(result),
         log_sum_exp_(log_sum_exp),
         options_(options),
-        gradients_{Gradient(query), Gradient(key), Gradient(value), Gradient(options.bias_table),
-                   Gradient(options.bias_dense)} {}
+        gradients_{Gradient(query),
+                   Gradient(key),
+                   Gradient(value),
+                   Gradient(options.bias_table),
+                   Gradient(options.bias_dense),
+                   Gradient(options.relative.rows),
+                   Gradient(options.relative.bias)} {}
   const char* name() const override { return "attention"; }
 
   // p is computed again, tile by tile, from the logits and the saved log-sum-exp L_i: p_ij =
@@ -69,17 +82,21 @@ class AttentionNode final : public ResultNode {
   //   ds_ij = p_ij (dp_ij - sum_k p_ik dp_ik) = p_ij (dp_ij - dout_i . out_i)
   //   dq_i  = scale row_scale_i sum_j ds_ij k_j,   dk_j = sum_i scale row_scale_i ds_ij q_i
   //   dbias = ds, summed over what shares an entry
+  // and with relative keys r, w_i = s (q_i + b):
+  //   dr_ij = ds_ij w_i,   dq_i += s sum_j ds_ij r_ij,   db = s sum_ij ds_ij r_ij
   // The sum over k is dout_i . out_i because out_i = sum_k p_ik m_ik v_k: this is why `out` is
   // saved.
   void backward() override {
     AttentionBackwardArgs args;
     args.forward = kernel_args(query_, key_, value_, options_, out_, log_sum_exp_);
     args.dout = result_.data();
-    void** targets[kGradients] = {&args.dquery, &args.dkey, &args.dvalue, &args.dbias_table,
-                                  &args.dbias_dense};
-    bool* accumulate[kGradients] = {&args.accumulate_dquery, &args.accumulate_dkey,
-                                    &args.accumulate_dvalue, &args.accumulate_dbias_table,
-                                    &args.accumulate_dbias_dense};
+    void** targets[kGradients] = {&args.dquery,        &args.dkey,        &args.dvalue,
+                                  &args.dbias_table,   &args.dbias_dense, &args.drelative_key,
+                                  &args.drelative_bias};
+    bool* accumulate[kGradients] = {&args.accumulate_dquery,        &args.accumulate_dkey,
+                                    &args.accumulate_dvalue,        &args.accumulate_dbias_table,
+                                    &args.accumulate_dbias_dense,   &args.accumulate_drelative_key,
+                                    &args.accumulate_drelative_bias};
     bool repeated = false;
     for (int i = 0; i < kGradients; ++i) {
       if (!gradients_[i].wanted()) continue;
@@ -101,12 +118,14 @@ class AttentionNode final : public ResultNode {
       if (i != 2) single.dvalue = nullptr;
       if (i != 3) single.dbias_table = nullptr;
       if (i != 4) single.dbias_dense = nullptr;
+      if (i != 5) single.drelative_key = nullptr;
+      if (i != 6) single.drelative_bias = nullptr;
       backend().attention_backward(single);
     }
   }
 
  private:
-  static constexpr int kGradients = 5;  // query, key, value, table, dense
+  static constexpr int kGradients = 7;  // query, key, value, table, dense, relative rows, bias
 
   Tensor query_, key_, value_, out_, log_sum_exp_;
   AttentionOptions options_;
@@ -173,6 +192,20 @@ void check_masks(const Context& context, const AttentionOptions& options, int64_
   }
 }
 
+// The options with relative keys turned into a dense bias.
+AttentionOptions without_relative(const Tensor& query, int64_t keys, AttentionOptions options) {
+  const Tensor scores = relative_scores(query, keys, options.relative, options.query_offset);
+  Tensor& dense = options.bias_dense;
+  if (!dense.defined())
+    dense = scores;
+  else
+    dense = add(scores, dense.size(0) == 1
+                            ? reshape(dense, {dense.size(1), dense.size(2), dense.size(3)})
+                            : dense);
+  options.relative = {};
+  return options;
+}
+
 }  // namespace
 
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -190,13 +223,23 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
   const int64_t batch = query.size(0), heads = query.size(1), queries = query.size(2);
   check_masks(context, options, batch, queries, key.size(2));
   check_bias(options, batch, heads, queries, key.size(2));
+  const bool relative = options.relative.rows.defined();
+  LONGSHOT_CHECK(relative || !options.relative.bias.defined(),
+                 "attention: a bias for relative keys, but no relative keys");
+  if (relative) {
+    check_relative_keys(context, options.relative, heads, queries, key.size(2), query.size(3),
+                        options.query_offset);
+    if (!context.backend().fuses_relative_keys())
+      return attention(query, key, value, without_relative(query, key.size(2), options));
+  }
   AttentionOptions checked = options;
   checked.dropout = check_dropout("attention", context, options.dropout);
 
   Tensor result = make_result(context, "attention", {batch, queries, heads * query.size(3)});
   const Tensor log_sum_exp = make_result(context, "attention", {batch, heads, queries});
   context.backend().attention(kernel_args(query, key, value, checked, result, log_sum_exp));
-  if (wants_gradient(context, {&query, &key, &value, &options.bias_table, &options.bias_dense}))
+  if (wants_gradient(context, {&query, &key, &value, &options.bias_table, &options.bias_dense,
+                               &options.relative.rows, &options.relative.bias}))
     record<AttentionNode>(context, result, query, key, value, checked, log_sum_exp);
   return result;
 }

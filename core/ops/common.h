@@ -34,6 +34,10 @@ void check_no_gradient(const char* operation, const char* role, const Tensor& te
 // The dropout rate is in [0, 1); a null state becomes the context's own.
 DropoutSpec check_dropout(const char* operation, const Context& context, DropoutSpec spec);
 
+// Shapes of relative keys for `queries` rows from `query_offset` on (core/ops/relative.cpp).
+void check_relative_keys(const Context& context, const RelativeKeys& relative, int64_t heads,
+                         int64_t queries, int64_t keys, int64_t dim, int64_t query_offset);
+
 bool wants_gradient(const Context& context, std::initializer_list<const Tensor*> inputs);
 
 // `tensor` when `needed`, else undefined: what a node keeps is decided where it is made.

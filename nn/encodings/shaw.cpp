@@ -2,10 +2,12 @@
 // (Shaw et al. 2018). Per layer, shared by the heads; c = clip(p_j - p_i, -K, K) + K:
 //   logit_ij = q_i . (k_j + a_key[c]) / sqrt(head width),  out_i = sum_j p_ij (v_j + a_value[c])
 //   a_key, a_value (2K + 1, head width)
-// The product with all 2K + 1 vectors is formed once a query and picked from, so no (T, T, head
-// width) array is made.
+// Vectors of the keys alone go to the attention as relative keys (core/ops.h): a row for each
+// distance, or for each pair where positions are drawn and pairs few. Otherwise the product with
+// all 2K + 1 vectors is formed once a query and picked from; no (T, T, head width) array is made.
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "core/context.h"
@@ -29,7 +31,9 @@ struct ShawOptions {
 class Shaw final : public PositionalEncoding {
  public:
   Shaw(const ShawOptions& options, const EncodingModel& model, const ModuleScope& scope)
-      : clip_(options.clip), scale_(1 / std::sqrt(double(model.head_dim))) {
+      : clip_(options.clip),
+        head_dim_(model.head_dim),
+        scale_(1 / std::sqrt(double(model.head_dim))) {
     const Shape shape{2 * clip_ + 1, model.head_dim};
     for (int64_t layer = 0; layer < model.layers; ++layer) {
       const ModuleScope at = scope.sub(fmt::format("layer.{}", layer));
@@ -51,8 +55,9 @@ class Shaw final : public PositionalEncoding {
     distances_ = distances_of_layers(context);
     index_.clear();
     for (const Distances& distances : distances_)
-      index_.push_back(context.training ? index(*context.context, distances, 0, context.length)
-                                        : Tensor());
+      index_.push_back(context.training || relative_keys(distances)
+                           ? index(*context.context, distances, 0, context.length)
+                           : Tensor());
   }
 
   LogitBias on_logits(const Tensor& query, const Tensor&, const SequenceContext& context, int layer,
@@ -60,11 +65,22 @@ class Shaw final : public PositionalEncoding {
     const Distances& distances = of_layer(distances_, layer);
     const Tensor& prepared = of_layer(index_, layer);
     const int64_t rows = query.size(2);
+    LogitBias bias;
+    if (relative_keys(distances)) {
+      const Tensor each = ops::embedding(prepared, keys_[size_t(layer)]);
+      const int64_t width = each.size(-1);
+      bias.relative.scale = scale_;
+      bias.relative.rows = ops::reshape(
+          each, by_distance(distances) ? Shape{1, each.size(0), width}
+                                       : Shape{1, context.length, context.length, width});
+      if (!by_distance(distances) && rows != context.length)
+        bias.relative.rows = ops::slice(bias.relative.rows, 1, query_begin, query_begin + rows);
+      return bias;
+    }
     // Evaluation makes it per block of query rows, so that memory stays bounded.
     const Tensor picked = prepared.defined() && rows == context.length
                               ? prepared
                               : index(*context.context, distances, query_begin, rows);
-    LogitBias bias;
     bias.dense_of_query = true;
     bias.dense =
         ops::gather(ops::matmul(query, keys_[size_t(layer)], {false, true, scale_}), picked);
@@ -76,19 +92,39 @@ class Shaw final : public PositionalEncoding {
   }
 
  private:
+  static bool by_distance(const Distances& distances) {
+    return distances.pattern() == Distances::Pattern::toeplitz;
+  }
+  bool relative_keys(const Distances& distances) const {
+    const int64_t length = distances.length();
+    return values_.empty() && distances.batches() == 1 &&
+           (by_distance(distances) || length * length * head_dim_ <= kPairs);
+  }
+
+  // Which vector each distance takes (2T - 1), or each pair.
   Tensor index(Context& context, const Distances& distances, int64_t begin, int64_t rows) const {
     const double limit = double(clip_);
+    if (relative_keys(distances) && by_distance(distances)) {
+      std::vector<int32_t> ids;
+      for (const double distance : distances.columns())
+        ids.push_back(int32_t(std::clamp(distance, -limit, limit) + limit));
+      return context.from_host(std::span<const int32_t>(ids), {int64_t(ids.size())}, Lifetime::step,
+                               "distance index");
+    }
     return upload_pairs(context, distances, rows,
                         over_pairs<int32_t>(distances, begin, rows, [limit](double distance) {
                           return int32_t(std::clamp(distance, -limit, limit) + limit);
                         }));
   }
 
-  int64_t clip_;
+  // Numbers in the vectors of all pairs that are made: 8 MB in f32.
+  static constexpr int64_t kPairs = int64_t(1) << 21;
+
+  int64_t clip_, head_dim_;
   double scale_;
   std::vector<Parameter> keys_, values_;  // by layer
   std::vector<Distances> distances_;
-  std::vector<Tensor> index_;  // (T, T) or (B, T, T) i32, by drawn positions
+  std::vector<Tensor> index_;  // (2T - 1), (T, T) or (B, T, T) i32, by drawn positions
 };
 
 const RegisterType<PositionalEncoding, Shaw, ShawOptions> kRegister{

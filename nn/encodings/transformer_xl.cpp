@@ -4,10 +4,11 @@
 // Sign: R takes query minus key, positive for keys before the query. u, v (heads, head width) and W
 // (heads * head width, width), without bias, are per layer; width is dim, rounded up to even.
 //
-// Positions that step alike (or drawn distances) need 2T - 1 rows of R: scores by distance, then
-// one shift. For any others the angle sum sin(a - b), cos(a - b) turns the score into a product of
-// W^T (q + v), rotated by the query's angles, with each key's own sines and cosines; no table over
-// distances is needed.
+// W R goes to the attention as relative keys (core/ops.h). Positions that step alike (or drawn
+// distances) need 2T - 1 rows of it; others that the batch shares have a row for each pair while
+// those are few. For the rest the angle sum sin(a - b), cos(a - b) turns the score into a product
+// of W^T (q + v), rotated by the query's angles, with each key's own sines and cosines; no table
+// over distances is needed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -92,9 +93,22 @@ class TransformerXl final : public PositionalEncoding {
     const int64_t rows = query.size(2);
     // query holds q + u.
     const Tensor change = ops::sub(parameters.position_bias, parameters.content_bias);
-    const Tensor with_v = ops::add(query, each_row(change, rows));
     LogitBias bias;
+    if (prepared.shared) {
+      const Tensor projected =
+          ops::linear_heads(prepared.table, parameters.weight, Tensor(), 1, heads_)[0];
+      Tensor& keys = bias.relative.rows;
+      bias.relative = {{}, change, scale_};
+      if (distances.pattern() == Distances::Pattern::toeplitz) {
+        keys = ops::reshape(projected, {heads_, projected.size(2), head_dim_});
+      } else {
+        keys = ops::reshape(projected, {heads_, context.length, context.length, head_dim_});
+        if (rows != context.length) keys = ops::slice(keys, 1, query_begin, query_begin + rows);
+      }
+      return bias;
+    }
     bias.dense_of_query = true;
+    const Tensor with_v = ops::add(query, each_row(change, rows));
     if (!prepared.table.defined()) {
       bias.dense = by_rotation(with_v, parameters, prepared, query_begin);
       return bias;
@@ -118,10 +132,11 @@ class TransformerXl final : public PositionalEncoding {
   struct Layer {
     Parameter content_bias, position_bias, weight;  // u, v, W
   };
-  // Either a table of R by distance (and, unless it is toeplitz, which row each pair takes), or the
-  // angles of queries and the sinusoids of keys.
+  // Either a table of R by distance or by pair for the whole batch; or one by distance (and, unless
+  // it is toeplitz, which row each pair takes); or the angles of queries and sinusoids of keys.
   struct Prepared {
-    Tensor table;         // (1 or B, distances, width)
+    bool shared = false;
+    Tensor table;         // (1 or B, distances or T * T, width)
     Tensor index;         // (T, T) or (B, T, T) i32
     Tensor cosine, sine;  // (1 or B, T, width / 2)
     Tensor key_code;      // (1 or B, T, width): [-sin | cos]
@@ -130,7 +145,14 @@ class TransformerXl final : public PositionalEncoding {
   Prepared prepare(const SequenceContext& context, const Distances& distances) {
     Prepared result;
     Context& memory = *context.context;
-    if (distances.pattern() == Distances::Pattern::toeplitz) {
+    const int64_t length = distances.length();
+    const bool toeplitz = distances.pattern() == Distances::Pattern::toeplitz;
+    result.shared = distances.batches() == 1 && (toeplitz || length * length * width_ <= kPairs);
+    if (result.shared && !toeplitz) {
+      const std::vector<double> pairs =
+          over_pairs<double>(distances, 0, length, [](double distance) { return distance; });
+      result.table = table(memory, pairs, 1);
+    } else if (distances.pattern() == Distances::Pattern::toeplitz) {
       result.table = table(memory, distances.columns(), distances.batches());
     } else if (clamp_ > 0) {
       std::vector<double> columns;
@@ -150,7 +172,7 @@ class TransformerXl final : public PositionalEncoding {
           code[size_t(row * width_ + half + t)] = cosine[size_t(row * half + t)];
         }
       }
-      const int64_t batches = distances.batches(), length = distances.length();
+      const int64_t batches = distances.batches();
       result.cosine = memory.from_doubles(cosine, {batches, length, half});
       result.sine = memory.from_doubles(sine, {batches, length, half});
       result.key_code = memory.from_doubles(code, {batches, length, width_});
@@ -224,6 +246,9 @@ class TransformerXl final : public PositionalEncoding {
     return ops::reshape(ops::matmul(merged, code, {false, true, 1.0}),
                         {batch, heads_, rows, length});
   }
+
+  // Numbers in the sinusoids of all pairs that are made: 8 MB in f32.
+  static constexpr int64_t kPairs = int64_t(1) << 21;
 
   int64_t clamp_, heads_, head_dim_, width_;
   double scale_;

@@ -15,6 +15,8 @@
 namespace longshot::cpu {
 namespace {
 
+constexpr double kScale = 0.37, kRelativeScale = 0.59;
+
 enum class Positions { none, contiguous, scattered };
 
 struct Case {
@@ -28,10 +30,16 @@ struct Case {
   int64_t position_batches = 1;
   int64_t dense_batches = 0;  // 0: no dense bias
   float dropout = 0;
+  bool relative = false, pairs = false;  // relative keys, by distance or by pair
+  int64_t relative_heads = 1;
+  bool relative_bias = false;
+
+  int64_t relative_reach() const { return queries + keys + std::abs(offset) + 1; }
+  int64_t relative_rows() const { return pairs ? queries * keys : 2 * relative_reach() - 1; }
 };
 
 struct Inputs {
-  std::vector<double> query, key, value, row_scale, table, dense, dout;
+  std::vector<double> query, key, value, row_scale, table, dense, relative, relative_bias, dout;
   std::vector<int32_t> mask, position_q, position_k;
   int64_t reach = 0;
   StepState state;
@@ -54,6 +62,8 @@ Inputs make_inputs(const Case& c) {
   in.dout = random_values(c.batch * c.queries * c.heads * c.dim, 4);
   in.row_scale = random_values(c.scale_batches * c.queries, 5, 0.5, 1.5);
   in.dense = random_values(c.dense_batches * c.heads * c.queries * c.keys, 6);
+  if (c.relative) in.relative = random_values(c.relative_heads * c.relative_rows() * c.dim, 8);
+  if (c.relative_bias) in.relative_bias = random_values(c.heads * c.dim, 9);
   RandomSequence random(RandomKey{.seed = 12});
   if (c.mask) {
     for (int64_t i = 0; i < c.batch * c.keys; ++i) in.mask.push_back(random.uniform() < 0.7);
@@ -118,6 +128,17 @@ Naive naive_attention(const Case& c, const Inputs& in, double scale) {
             }
             s += in.table[size_t(h * (2 * in.reach - 1) + in.reach - 1 + distance)];
           }
+          if (c.relative) {
+            const int64_t row =
+                c.pairs ? i * c.keys + j : c.relative_reach() - 1 + j - c.offset - i;
+            const int64_t group = c.relative_heads == 1 ? 0 : h;
+            for (int64_t d = 0; d < c.dim; ++d) {
+              double w = in.query[size_t((m * c.queries + i) * c.dim + d)];
+              if (c.relative_bias) w += in.relative_bias[size_t(h * c.dim + d)];
+              s += kRelativeScale * w *
+                   in.relative[size_t((group * c.relative_rows() + row) * c.dim + d)];
+            }
+          }
           if (c.dense_batches > 0)
             s += in.dense[size_t(
                 (((c.dense_batches == 1 ? 0 : b) * c.heads + h) * c.queries + i) * c.keys + j)];
@@ -141,10 +162,8 @@ Naive naive_attention(const Case& c, const Inputs& in, double scale) {
 
 template <class T>
 struct Outputs {
-  std::vector<T> out, log_sum_exp, dquery, dkey, dvalue, dtable, ddense;
+  std::vector<T> out, log_sum_exp, dquery, dkey, dvalue, dtable, ddense, drelative, drelative_bias;
 };
-
-constexpr double kScale = 0.37;
 
 // `initial`: gradients are added to this value when not 0.
 template <class T>
@@ -155,6 +174,7 @@ Outputs<T> run(const Case& c, const Inputs& in, double initial = 0, bool backwar
   const auto query = convert(in.query), key = convert(in.key), value = convert(in.value);
   const auto row_scale = convert(in.row_scale), table = convert(in.table);
   const auto dense = convert(in.dense), dout = convert(in.dout);
+  const auto relative = convert(in.relative), relative_bias = convert(in.relative_bias);
   Outputs<T> r;
   r.out.assign(size_t(c.batch * c.queries * c.heads * c.dim), T(NAN));
   r.log_sum_exp.assign(size_t(c.batch * c.heads * c.queries), T(NAN));
@@ -173,6 +193,12 @@ Outputs<T> run(const Case& c, const Inputs& in, double initial = 0, bool backwar
     f.position_batches = c.position_batches;
   }
   if (c.dense_batches > 0) f.bias_dense = dense.data(), f.dense_batches = c.dense_batches;
+  if (c.relative) {
+    f.relative_key = relative.data(), f.relative_heads = c.relative_heads;
+    f.relative_reach = c.pairs ? 0 : c.relative_reach();
+    f.relative_scale = kRelativeScale;
+    if (c.relative_bias) f.relative_bias = relative_bias.data();
+  }
   f.dropout = {c.dropout, 21, c.heads * c.queries * c.keys, &in.state};
   f.out = r.out.data(), f.log_sum_exp = r.log_sum_exp.data();
   attention(f);
@@ -181,10 +207,15 @@ Outputs<T> run(const Case& c, const Inputs& in, double initial = 0, bool backwar
   r.dquery.assign(query.size(), first), r.dkey.assign(key.size(), first);
   r.dvalue.assign(value.size(), first), r.dtable.assign(table.size(), first);
   r.ddense.assign(dense.size(), first);
+  r.drelative.assign(relative.size(), first);
+  r.drelative_bias.assign(relative_bias.size(), first);
   args.dout = dout.data();
   args.dquery = r.dquery.data(), args.dkey = r.dkey.data(), args.dvalue = r.dvalue.data();
   if (c.table) args.dbias_table = r.dtable.data();
   if (c.dense_batches > 0) args.dbias_dense = r.ddense.data();
+  if (c.relative) args.drelative_key = r.drelative.data();
+  if (c.relative_bias) args.drelative_bias = r.drelative_bias.data();
+  args.accumulate_drelative_key = args.accumulate_drelative_bias = initial != 0;
   args.accumulate_dquery = args.accumulate_dkey = args.accumulate_dvalue = initial != 0;
   args.accumulate_dbias_table = args.accumulate_dbias_dense = initial != 0;
   attention_backward(args);
@@ -236,6 +267,7 @@ void check_gradient(const Case& c, Inputs in, std::vector<double> Inputs::*input
 
 void check_case(const Case& c) {
   CAPTURE(c.batch, c.heads, c.queries, c.keys, c.dim, c.causal, c.offset, c.mask, c.scale_batches);
+  CAPTURE(c.relative, c.pairs, c.relative_heads, c.relative_bias);
   CAPTURE(c.table, int(c.positions), c.position_batches, c.dense_batches, c.dropout);
   const Inputs in = make_inputs(c);
   const Naive expected = naive_attention(c, in, kScale);
@@ -251,18 +283,24 @@ void check_case(const Case& c) {
   CHECK(difference(single.dvalue, exact.dvalue) < bound);
   CHECK(difference(single.dtable, exact.dtable) < bound);
   CHECK(difference(single.ddense, exact.ddense) < bound);
+  CHECK(difference(single.drelative, exact.drelative) < bound);
+  CHECK(difference(single.drelative_bias, exact.drelative_bias) < bound);
   const auto added = run<double>(c, in, 1.5);
   CHECK(difference(added.dquery, exact.dquery, 1.5) < 1e-12);
   CHECK(difference(added.dkey, exact.dkey, 1.5) < 1e-12);
   CHECK(difference(added.dvalue, exact.dvalue, 1.5) < 1e-12);
   CHECK(difference(added.dtable, exact.dtable, 1.5) < 1e-12);
   CHECK(difference(added.ddense, exact.ddense, 1.5) < 1e-12);
+  CHECK(difference(added.drelative, exact.drelative, 1.5) < 1e-12);
+  CHECK(difference(added.drelative_bias, exact.drelative_bias, 1.5) < 1e-12);
 
   check_gradient(c, in, &Inputs::query, exact.dquery, "query");
   check_gradient(c, in, &Inputs::key, exact.dkey, "key");
   check_gradient(c, in, &Inputs::value, exact.dvalue, "value");
   check_gradient(c, in, &Inputs::table, exact.dtable, "table");
   check_gradient(c, in, &Inputs::dense, exact.ddense, "dense");
+  check_gradient(c, in, &Inputs::relative, exact.drelative, "relative keys");
+  check_gradient(c, in, &Inputs::relative_bias, exact.drelative_bias, "relative bias");
 }
 
 TEST_CASE("attention: hand-worked case", "[cpu]") {
@@ -323,6 +361,34 @@ TEST_CASE("attention: masks, scales, biases", "[cpu]") {
   }
 }
 
+TEST_CASE("attention: relative keys by distance and by pair", "[cpu]") {
+  for (const bool pairs : {false, true})
+    for (const int64_t heads : {1, 3}) {
+      const Case base{.batch = 2,
+                      .heads = 3,
+                      .relative = true,
+                      .pairs = pairs,
+                      .relative_heads = heads,
+                      .relative_bias = heads == 3};
+      auto with = [&](int64_t queries, int64_t keys, int64_t dim, auto change) {
+        Case c = base;
+        c.queries = queries, c.keys = keys, c.dim = dim;
+        change(c);
+        check_case(c);
+      };
+      const auto alone = [](Case&) {};
+      with(1, 1, 1, alone);
+      with(5, 9, 3, alone);
+      with(40, 40, 8, alone);
+      with(17, 33, 16, alone);
+      with(70, 131, 5, alone);  // two ragged blocks each way
+      with(40, 40, 8, [](Case& c) { c.mask = true, c.dropout = 0.25f; });
+      with(9, 30, 17, [](Case& c) { c.causal = true, c.offset = 21; });
+      with(40, 7, 8, [](Case& c) { c.table = true, c.scale_batches = c.batch = 5; });
+      with(19, 21, 4, [](Case& c) { c.dense_batches = 1, c.batch = 35; });
+    }
+}
+
 TEST_CASE("attention: dropout draws the documented elements", "[cpu]") {
   for (int64_t keys : {4, 5, 40, 131})
     for (int64_t queries : {3, 40}) {
@@ -371,9 +437,13 @@ TEST_CASE("attention: large logits do not overflow", "[cpu]") {
 }
 
 TEST_CASE("attention: empty extents", "[cpu]") {
-  for (const Case& c :
-       {Case{.batch = 0}, Case{.heads = 0}, Case{.queries = 0}, Case{.keys = 0}, Case{.dim = 0}}) {
+  for (const Case& c : {Case{.batch = 0}, Case{.heads = 0}, Case{.queries = 0}, Case{.keys = 0},
+                        Case{.dim = 0}, Case{.keys = 0, .relative = true, .relative_bias = true},
+                        Case{.queries = 0, .relative = true, .relative_bias = true},
+                        Case{.batch = 0, .relative = true, .pairs = true}}) {
     const auto r = run<float>(c, make_inputs(c));
+    for (float x : r.drelative) CHECK(x == 0);
+    for (float x : r.drelative_bias) CHECK(x == 0);
     for (float x : r.out) CHECK(x == 0);
     for (float x : r.dkey) CHECK(x == 0);
     for (float x : r.dquery) CHECK(x == 0);
@@ -397,7 +467,23 @@ TEST_CASE("attention: bits do not depend on the number of threads", "[cpu]") {
                         .causal = true,
                         .offset = 100,
                         .dense_batches = 1},
-                        Case{.batch = 16, .heads = 8, .queries = 40, .keys = 40, .dim = 8}}) {
+                        Case{.batch = 16, .heads = 8, .queries = 40, .keys = 40, .dim = 8},
+                        Case{.batch = 35,
+                        .heads = 2,
+                        .queries = 40,
+                        .keys = 40,
+                        .dim = 8,
+                        .relative = true,
+                        .relative_heads = 2,
+                        .relative_bias = true},
+                        Case{.batch = 35,
+                        .heads = 3,
+                        .queries = 19,
+                        .keys = 21,
+                        .dim = 8,
+                        .dense_batches = 1,
+                        .relative = true,
+                        .pairs = true}}) {
     const Inputs in = make_inputs(c);
     set_threads(1);
     const auto one = run<float>(c, in);
@@ -414,6 +500,8 @@ TEST_CASE("attention: bits do not depend on the number of threads", "[cpu]") {
       CHECK(same(one.dvalue, many.dvalue));
       CHECK(same(one.dtable, many.dtable));
       CHECK(same(one.ddense, many.ddense));
+      CHECK(same(one.drelative, many.drelative));
+      CHECK(same(one.drelative_bias, many.drelative_bias));
     }
     set_threads(0);
   }
@@ -443,6 +531,11 @@ TEST_CASE("attention refuses wrong use", "[cpu]") {
   a.position_k = positions;
   CHECK_THROWS_WITH(attention(a), ContainsSubstring("-9 to 9"));
   a.bias_table = nullptr;
+  a.relative_key = x, a.relative_reach = 3;
+  CHECK_THROWS_WITH(attention(a), ContainsSubstring("distances below 3"));
+  a.relative_heads = 2;
+  CHECK_THROWS_WITH(attention(a), ContainsSubstring("relative keys of 2 heads"));
+  a.relative_key = nullptr;
   a.dropout.p = 0.5f;
   CHECK_THROWS_WITH(attention(a), ContainsSubstring("step state"));
   a.dropout.p = 1.0f;

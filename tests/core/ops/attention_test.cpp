@@ -21,8 +21,9 @@ struct Problem {
 
 struct Choice {
   bool causal = false, mask = false, row_scale = false, dropout = false;
-  int table = 0;  // 0 none, 1 contiguous, 2 shared positions, 3 positions a batch
-  int dense = 0;  // 0 none, 1 shared, 2 a batch
+  int table = 0;     // 0 none, 1 contiguous, 2 shared positions, 3 positions a batch
+  int dense = 0;     // 0 none, 1 shared, 2 a batch
+  int relative = 0;  // 0 none, else by distance (1, 2) or pair (3, 4), heads apart (2, 4) with bias
 };
 
 Problem make_problem(Context& context, const Sizes& s, const Choice& choice, int64_t offset) {
@@ -62,6 +63,21 @@ Problem make_problem(Context& context, const Sizes& s, const Choice& choice, int
         random_leaf(context, {choice.dense == 2 ? s.batch : 1, s.heads, s.queries, s.keys}, 9);
     problem.leaves.push_back(options.bias_dense);
   }
+  if (choice.relative > 0) {
+    const int64_t groups = choice.relative % 2 == 0 ? s.heads : 1;
+    const int64_t reach = std::max<int64_t>({1, offset + s.queries, s.keys}) + 1;
+    options.relative.rows =
+        random_leaf(context,
+                    choice.relative <= 2 ? Shape{groups, 2 * reach - 1, s.dim}
+                                         : Shape{groups, s.queries, s.keys, s.dim},
+                    10);
+    options.relative.scale = 0.7;
+    problem.leaves.push_back(options.relative.rows);
+    if (choice.relative % 2 == 0) {
+      options.relative.bias = random_leaf(context, {s.heads, s.dim}, 11);
+      problem.leaves.push_back(options.relative.bias);
+    }
+  }
   if (choice.dropout) options.dropout = {.p = 0.3f, .stream = 2, .state = context.step_state()};
   return problem;
 }
@@ -72,7 +88,7 @@ void compare(Context& context, const Sizes& sizes, const Choice& choice, int64_t
                 << " keys " << sizes.keys << " dim " << sizes.dim << " offset " << offset
                 << " causal " << choice.causal << " mask " << choice.mask << " row scale "
                 << choice.row_scale << " dropout " << choice.dropout << " table " << choice.table
-                << " dense " << choice.dense);
+                << " dense " << choice.dense << " relative " << choice.relative);
   Problem problem = make_problem(context, sizes, choice, offset);
   std::vector<Tensor>& leaves = problem.leaves;
   const auto fused = [&] {
@@ -144,6 +160,43 @@ TEST_CASE("attention: odd shapes equal the composition") {
                 small);
       }
     }
+  });
+}
+
+TEST_CASE("attention: relative keys equal the composition") {
+  on_every_device([](Context& context) {
+    for (int relative = 1; relative <= 4; ++relative) {
+      compare(context, {2, 2, 3, 5, 3}, {.relative = relative}, 1, true);
+      compare(context, {1, 2, 4, 4, 2}, {.causal = true, .mask = true, .relative = relative}, 0,
+              true);
+      compare(context, {3, 2, 3, 4, 2},
+              {.row_scale = true, .dropout = true, .table = 1, .relative = relative}, 1, true);
+      for (int dense = 1; dense <= 2; ++dense)
+        compare(context, {2, 2, 3, 4, 2}, {.mask = true, .dense = dense, .relative = relative}, 0,
+                true);
+      for (const Sizes& each : {Sizes{1, 2, 0, 3, 2}, Sizes{1, 2, 3, 0, 2}, Sizes{0, 2, 3, 3, 2},
+                                Sizes{2, 3, 17, 19, 8}, Sizes{1, 2, 67, 131, 5}})
+        compare(context, each, {.relative = relative}, 0, false);
+    }
+  });
+}
+
+TEST_CASE("attention: relative keys that do not fit are refused") {
+  on_every_device([](Context& context) {
+    const StepScope step(context);
+    const Tensor x = random_leaf(context, {1, 2, 4, 3}, 1);
+    ops::AttentionOptions options;
+    options.relative.bias = random_leaf(context, {2, 3}, 2);
+    CHECK_THROWS_WITH(ops::attention(x, x, x, options), ContainsSubstring("no relative keys"));
+    options.relative.rows = random_leaf(context, {2, 5, 3}, 3);
+    CHECK_THROWS_WITH(ops::attention(x, x, x, options), ContainsSubstring("distances below 3"));
+    options.relative.rows = random_leaf(context, {3, 7, 3}, 3);
+    CHECK_THROWS_WITH(ops::attention(x, x, x, options), ContainsSubstring("(1 or 2, 2 reach - 1"));
+    options.relative.rows = random_leaf(context, {2, 4, 3, 3}, 3);
+    CHECK_THROWS_WITH(ops::attention(x, x, x, options), ContainsSubstring("(1 or 2, 4, 4, 3)"));
+    options.relative.rows = random_leaf(context, {2, 7, 3}, 3);
+    options.relative.bias = random_leaf(context, {1, 3}, 2);
+    CHECK_THROWS_WITH(ops::attention(x, x, x, options), ContainsSubstring("bias (1, 3)"));
   });
 }
 

@@ -9,6 +9,8 @@
 //   dr_ij = dS_ij w_i, dq_i += relative_scale dw_i, drelative_bias = sum_i relative_scale dw_i
 // A row with no allowed key has L = -inf; it is given L = +inf here, so that P = 0 and with it
 // every gradient of that row.
+#include <optional>
+
 #include "core/cpu/attention.h"
 #include "core/cpu/attention_block.h"
 #include "core/parallel.h"
@@ -26,8 +28,9 @@ struct Gradients {
   T* dense = nullptr;  // the whole array
   T* pairs =
       nullptr;  // (S, vector width) sums of dV and dK in pairs, used instead of key and value
-  T* relative_key = nullptr;   // this piece's own sums, as RelativeTable lays them out
-  T* relative_bias = nullptr;  // this piece's own (D)
+  T* distances = nullptr;                // this piece's own sums of relative keys by distance
+  PairGradient<T>* pair_sums = nullptr;  // or by pair
+  T* relative_bias = nullptr;            // this piece's own (D)
   bool accumulate_query = false;
 };
 
@@ -146,12 +149,14 @@ void backward_block(const AttentionBackwardArgs& args, const RelativeTable<T>& r
   T* dquery_t = out_t;  // its values are not needed any more
   if (key_end == 0) std::fill_n(dquery_t, dim * kLanes, T(0));
   T* drelative_t = nullptr;  // dw, (head_dim, lanes)
-  T* relative_rows = nullptr;
   if (relative.used() && (g.query != nullptr || g.relative_bias != nullptr)) {
     drelative_t = scratch.allocate<T>(dim * kLanes);
     std::fill_n(drelative_t, dim * kLanes, T(0));
   }
-  if (g.relative_key != nullptr && !relative.pairs()) {
+  T* relative_rows = nullptr;
+  std::optional<DistanceGradient<T>> distances;
+  if (g.distances != nullptr) {
+    distances.emplace(kLanes, std::min(kKeyBlock, key_end), scratch);
     relative_rows = scratch.allocate<T>(kLanes * padded);
     for (int64_t i = 0; i < kLanes; i += kWidth)
       for (int64_t d = 0; d < dim; d += kWidth)
@@ -200,12 +205,13 @@ void backward_block(const AttentionBackwardArgs& args, const RelativeTable<T>& r
     if (g.query != nullptr)
       small_product<T>(dim, kLanes, keys, key, dim, true, ds, kLanes, dquery_t, kLanes, T(1),
                        j0 > 0);
+    if (distances) distances->turn(keys, ds);
     if (drelative_t != nullptr)
       add_relative_query_gradient(relative, block.relative_key(), dim, j0, j1, ds, kLanes,
                                   drelative_t);
-    if (g.relative_key != nullptr)
-      add_relative_table_gradient(relative, forward, first, j0, j1, ds, block.relative_query(),
-                                  relative_rows, padded, kLanes, g.relative_key);
+    if (distances)
+      distances->multiply(relative, forward, first, j0, relative_rows, padded, g.distances);
+    if (g.pair_sums != nullptr) g.pair_sums->add(first, j0, j1, ds, block.relative_query(), kLanes);
     if (g.table != nullptr) block.add_table_gradient(j0, j1, ds, g.table);
     if (g.dense != nullptr) block.add_dense_gradient(j0, j1, ds, g.dense);
   }
@@ -243,7 +249,8 @@ void backward_block(const AttentionBackwardArgs& args, const RelativeTable<T>& r
 
 template <class T>
 void backward_matrix(const AttentionBackwardArgs& args, const RelativeTable<T>& relative, int64_t b,
-                     int64_t h, T* table, T* relative_key, T* relative_bias) {
+                     int64_t h, T* table, T* distances, PairGradient<T>* pair_sums,
+                     T* relative_bias) {
   const AttentionShape& shape = args.forward.shape;
   const int64_t matrix = b * shape.heads + h;
   const int64_t q_size = shape.queries * shape.head_dim, k_size = shape.keys * shape.head_dim;
@@ -261,7 +268,8 @@ void backward_matrix(const AttentionBackwardArgs& args, const RelativeTable<T>& 
                        table,
                        static_cast<T*>(args.dbias_dense),
                        paired ? scratch.allocate<T>(shape.keys * kWidth) : nullptr,
-                       relative_key,
+                       distances,
+                       pair_sums,
                        relative_bias,
                        args.accumulate_dquery};
   if (paired) {
@@ -348,12 +356,19 @@ void sum_relative_bias(const AttentionBackwardArgs& args, const T* partial) {
   }
 }
 
-// Pieces of a head whose gradients of relative keys are summed apart: enough for any machine's
-// processors, few enough that their sums cost little.
-int64_t relative_chunks(const AttentionShape& shape) {
+// How the batch is cut for gradients of relative keys, each part with its own sums: enough parts
+// for any machine's processors, few enough that their sums cost little. A part takes all heads of a
+// sequence in turn, which share lines of memory; with few sequences, or large sums, a head a piece.
+struct RelativeParts {
+  bool all_heads = false;
+  int64_t chunks = 1;
+};
+RelativeParts relative_parts(const AttentionArgs& args) {
   constexpr int64_t kPieces = 32;
-  return std::clamp<int64_t>(kPieces / std::max<int64_t>(1, shape.heads), 1,
-                             std::max<int64_t>(1, shape.batch));
+  const AttentionShape& s = args.shape;
+  if (args.relative_reach > 0 && s.batch >= kPieces) return {true, std::min(kPieces, s.batch / 4)};
+  const int64_t most = std::max<int64_t>(1, s.batch);
+  return {false, std::clamp<int64_t>(kPieces / std::max<int64_t>(1, s.heads), 1, most)};
 }
 
 template <class T>
@@ -379,22 +394,48 @@ void backward(const AttentionBackwardArgs& args) {
     if (args.drelative_bias != nullptr && !args.accumulate_drelative_bias)
       std::fill_n(static_cast<T*>(args.drelative_bias), shape.heads * shape.head_dim, T(0));
   }
-  const int64_t chunks = relative_chunks(shape), relative_size = relative.gradient_size();
+  const RelativeParts relative_cut = relative_parts(args.forward);
+  const int64_t chunks = relative_cut.chunks, relative_size = relative.gradient_size();
   T* tables = has_table ? scratch.allocate<T>(matrices * table_size) : nullptr;
   T* relative_keys =
       has_relative ? scratch.allocate<T>(shape.heads * chunks * relative_size) : nullptr;
   T* relative_biases = has_relative_bias ? scratch.allocate<T>(matrices * shape.head_dim) : nullptr;
-  const auto matrix = [&](int64_t b, int64_t h, T* relative_key) {
+  // `after`: the matrix that this piece, or the next, comes to then.
+  const auto matrix = [&](int64_t b, int64_t h, int64_t after, T* distances,
+                          PairGradient<T>* pair_sums) {
     const int64_t index = b * shape.heads + h;
     T* table = has_table ? tables + index * table_size : nullptr;
     if (table != nullptr) std::fill_n(table, table_size, T(0));
     T* bias = has_relative_bias ? relative_biases + index * shape.head_dim : nullptr;
     if (bias != nullptr) std::fill_n(bias, shape.head_dim, T(0));
-    backward_matrix<T>(args, relative, b, h, table, relative_key, bias);
+    const NextMatrix<T> next(shape, after);
+    next.merged(args.forward.out);
+    next.merged(args.dout);
+    next.apart(args.forward.query, shape.queries);
+    next.apart(args.forward.key, shape.keys);
+    next.apart(args.forward.value, shape.keys);
+    next.apart(args.dquery, shape.queries);
+    next.apart(args.dkey, shape.keys);
+    next.apart(args.dvalue, shape.keys);
+    backward_matrix<T>(args, relative, b, h, table, distances, pair_sums, bias);
   };
   const bool threaded = matrices * shape.queries * shape.keys > 4096;
   const bool shared_dense = has_dense && args.forward.dense_batches == 1;
-  if (shared_dense || has_relative) {
+  const auto batch_of = [&](int64_t chunk) { return shape.batch * chunk / chunks; };
+  if (has_relative && relative_cut.all_heads && !shared_dense) {
+    parallel_for(
+        chunks,
+        [&](int64_t chunk) {
+          const auto sums = [&](int64_t h) {
+            return relative_keys + (h * chunks + chunk) * relative_size;
+          };
+          for (int64_t h = 0; h < shape.heads; ++h) std::fill_n(sums(h), relative_size, T(0));
+          for (int64_t b = batch_of(chunk); b < batch_of(chunk + 1); ++b)
+            for (int64_t h = 0; h < shape.heads; ++h)
+              matrix(b, h, b * shape.heads + h + 1, sums(h), nullptr);
+        },
+        threaded);
+  } else if (shared_dense || has_relative) {
     // A batch adds to one gradient: a piece is a head and a part of the batch, in order. A dense
     // gradient is added to in place, so there a piece is all of the batch.
     const int64_t parts = shared_dense ? 1 : chunks;
@@ -402,22 +443,29 @@ void backward(const AttentionBackwardArgs& args) {
         shape.heads * parts,
         [&](int64_t piece) {
           const int64_t h = piece / parts, part = piece % parts;
-          T* sums = nullptr;
           for (int64_t chunk = part * chunks / parts; chunk < (part + 1) * chunks / parts;
                ++chunk) {
+            ScratchScope own;
+            T* sums = nullptr;
+            std::optional<PairGradient<T>> pair_sums;
             if (has_relative) {
               sums = relative_keys + (h * chunks + chunk) * relative_size;
               std::fill_n(sums, relative_size, T(0));
+              if (relative.pairs()) pair_sums.emplace(relative, args.forward, sums, own);
             }
-            for (int64_t b = shape.batch * chunk / chunks; b < shape.batch * (chunk + 1) / chunks;
-                 ++b)
-              matrix(b, h, sums);
+            for (int64_t b = batch_of(chunk); b < batch_of(chunk + 1); ++b)
+              matrix(b, h, (b + 1) * shape.heads + h, pair_sums ? nullptr : sums,
+                     pair_sums ? &*pair_sums : nullptr);
+            if (pair_sums) pair_sums->flush();
           }
         },
         threaded);
   } else {
     parallel_for(
-        matrices, [&](int64_t piece) { matrix(piece / shape.heads, piece % shape.heads, nullptr); },
+        matrices,
+        [&](int64_t piece) {
+          matrix(piece / shape.heads, piece % shape.heads, piece + 1, nullptr, nullptr);
+        },
         threaded);
   }
   if (has_table) sum_tables(args, tables);

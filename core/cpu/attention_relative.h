@@ -186,41 +186,120 @@ void add_relative_query_gradient(const RelativeTable<T>& table, const T* r, int6
       dims(std::integral_constant<int, 1>{}, d, v);
 }
 
-// Gradient of the table, to this piece's own sums: dr(j, d)[i] += ds[j - j0][i] w[d][i].
-//   pairs      element by element
-//   distances  ds turned to rows of queries, each a place further left than the one above, so that
-//              columns are distances: sums (D, distances) += w^T ds, one vector of queries at a
-//              time. `rows_of_w` is (lanes, ld_w).
+// Gradient of a table over distances, to this piece's own sums: dr(j, d)[i] += ds[j - j0][i]
+// w[d][i]. ds is turned to rows of queries, each a place further left than the one above, so that
+// columns are distances, with a lane's last key last: x = j - j0 + kWidth - 1 - lane. Then sums (D,
+// distances)
+// += w^T ds, one vector of queries at a time.
+//
+// Turning and multiplying are two calls, with other work between them: vectors just written at odd
+// places are slow to read back across.
 template <class T>
-void add_relative_table_gradient(const RelativeTable<T>& table, const AttentionArgs& args,
-                                 int64_t first, int64_t j0, int64_t j1, const T* ds, const T* w,
-                                 const T* rows_of_w, int64_t ld_w, int64_t lanes, T* sums) {
-  constexpr int64_t kWidth = Vec<T>::kWidth;
-  const int64_t dim = args.shape.head_dim, stride = table.gradient_stride();
-  if (table.pairs()) {
+class DistanceGradient {
+ public:
+  static constexpr int64_t kWidth = Vec<T>::kWidth;
+
+  DistanceGradient(int64_t lanes, int64_t most_keys, ScratchScope& scratch)
+      : lanes_(lanes), ld_((most_keys + 2 * kWidth - 1) / kWidth * kWidth + kWidth) {
+    turned_ = scratch.allocate<T>(lanes * ld_);
+    std::fill_n(turned_, lanes * ld_, T(0));
+  }
+  void turn(int64_t keys, const T* ds) {
+    if (keys < keys_) std::fill_n(turned_, lanes_ * ld_, T(0));
+    keys_ = keys;
+    for (int64_t v = 0; v < lanes_; v += kWidth)
+      for (int64_t j = 0; j < keys; j += kWidth)
+        transpose_tile(ds + j * lanes_ + v, lanes_, std::min(kWidth, keys - j), kWidth,
+                       turned_ + v * ld_ + kWidth - 1 + j, ld_ - 1);
+  }
+  // rows_of_w (lanes, ld_w)
+  void multiply(const RelativeTable<T>& table, const AttentionArgs& args, int64_t first, int64_t j0,
+                const T* rows_of_w, int64_t ld_w, T* sums) const {
+    for (int64_t v = 0; v < lanes_; v += kWidth) {
+      const int64_t row =
+          args.relative_reach - 1 + j0 - args.query_offset - first - v - (kWidth - 1);
+      small_product<T>(args.shape.head_dim, keys_ + kWidth - 1, kWidth, rows_of_w + v * ld_w, ld_w,
+                       true, turned_ + v * ld_, ld_, sums + RelativeTable<T>::kPadding + row,
+                       table.gradient_stride(), T(1), true);
+    }
+  }
+
+ private:
+  int64_t lanes_, ld_, keys_ = 0;
+  T* turned_;
+};
+
+// Gradient of a table over pairs, element by element. To add to a sum costs more than to form what
+// is added, so a piece keeps what comes of a few matrices (of one block of queries and of keys) and
+// adds it at once. Always in the same order, since pieces follow from the shape.
+template <class T>
+class PairGradient {
+ public:
+  static constexpr int64_t kWidth = Vec<T>::kWidth;
+  static constexpr int kKept = 4;
+
+  PairGradient(const RelativeTable<T>& table, const AttentionArgs& args, T* sums,
+               ScratchScope& scratch)
+      : dim_(args.shape.head_dim), stride_(table.gradient_stride()), sums_(sums) {
+    keeps_ = stride_ <= RelativeTable<T>::kPadding && args.shape.keys <= kKeys;
+    if (!keeps_) return;
+    keys_ = args.shape.keys;
+    ds_ = scratch.allocate<T>(kKept * keys_ * stride_);
+    w_ = scratch.allocate<T>(kKept * dim_ * stride_);
+  }
+  // ds (j1 - j0, lanes), w (D, lanes)
+  void add(int64_t first, int64_t j0, int64_t j1, const T* ds, const T* w, int64_t lanes) {
+    if (keeps_ && j1 - j0 == keys_ && lanes == stride_) {
+      std::copy_n(ds, keys_ * lanes, ds_ + kept_ * keys_ * lanes);
+      std::copy_n(w, dim_ * lanes, w_ + kept_ * dim_ * lanes);
+      if (++kept_ == kKept) flush();
+      return;
+    }
     for (int64_t j = j0; j < j1; ++j)
       for (int64_t v = 0; v < lanes; v += kWidth) {
         const Vec<T> each = Vec<T>::load(ds + (j - j0) * lanes + v);
-        T* at = sums + j * dim * stride + first + v;
-        for (int64_t d = 0; d < dim; ++d, at += stride)
+        T* at = sums_ + j * dim_ * stride_ + first + v;
+        for (int64_t d = 0; d < dim_; ++d, at += stride_)
           fma(each, Vec<T>::load(w + d * lanes + v), Vec<T>::load(at)).store(at);
       }
-    return;
   }
-  // Of distances, with a lane's last key last: x = j - j0 + kWidth - 1 - lane.
-  const int64_t keys = j1 - j0, columns = keys + kWidth - 1;
-  const int64_t ld = (columns + kWidth - 1) / kWidth * kWidth + kWidth;
-  ScratchScope scratch;
-  T* turned = scratch.allocate<T>(kWidth * ld);
-  std::fill_n(turned, kWidth * ld, T(0));
-  for (int64_t v = 0; v < lanes; v += kWidth) {
-    for (int64_t j = 0; j < keys; j += kWidth)
-      transpose_tile(ds + j * lanes + v, lanes, std::min(kWidth, keys - j), kWidth,
-                     turned + kWidth - 1 + j, ld - 1);
-    const int64_t row = args.relative_reach - 1 + j0 - args.query_offset - first - v - (kWidth - 1);
-    small_product<T>(dim, columns, kWidth, rows_of_w + v * ld_w, ld_w, true, turned, ld,
-                     sums + RelativeTable<T>::kPadding + row, stride, T(1), true);
+  void flush() {
+    if (kept_ == kKept)
+      add_kept<kKept>(0);
+    else
+      for (int m = 0; m < kept_; ++m) add_kept<1>(m);
+    kept_ = 0;
   }
-}
+
+ private:
+  static constexpr int64_t kKeys = 128;
+
+  template <int kCount>
+  void add_kept(int begin) {
+    const T* ds = ds_ + begin * keys_ * stride_;
+    const T* w = w_ + begin * dim_ * stride_;
+    for (int64_t j = 0; j < keys_; ++j)
+      for (int64_t v = 0; v < stride_; v += kWidth) {
+        Vec<T> each[kCount];
+#pragma GCC unroll 4
+        for (int m = 0; m < kCount; ++m) each[m] = Vec<T>::load(ds + (m * keys_ + j) * stride_ + v);
+        T* at = sums_ + j * dim_ * stride_ + v;
+        for (int64_t d = 0; d < dim_; ++d, at += stride_) {
+          Vec<T> sum = Vec<T>::load(at);
+#pragma GCC unroll 4
+          for (int m = 0; m < kCount; ++m)
+            sum = fma(each[m], Vec<T>::load(w + (m * dim_ + d) * stride_ + v), sum);
+          sum.store(at);
+        }
+      }
+  }
+
+  int64_t dim_, stride_, keys_ = 0;
+  T* sums_;
+  bool keeps_ = false;
+  int kept_ = 0;
+  T* ds_ = nullptr;
+  T* w_ = nullptr;
+};
 
 }  // namespace longshot::cpu

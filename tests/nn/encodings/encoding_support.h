@@ -123,6 +123,12 @@ class EncodingBench {
       result.values = given.dense.to_doubles();
       return result;
     }
+    if (given.relative.rows.defined()) {
+      const Tensor scores = ops::relative_scores(query, sequence.length, given.relative, begin);
+      result.batches = scores.size(0);
+      result.values = scores.to_doubles();
+      return result;
+    }
     REQUIRE(given.table.defined());
     const Doubles table = given.table.to_doubles();
     const int64_t width = given.table.size(1), reach = (width + 1) / 2;

@@ -170,6 +170,8 @@ void attention_backward(const Context& context, const AttentionBackwardArgs& arg
   // delta takes the front of the workspace, partial bias tables the rest; a large batch is worked
   // through in groups that fit. Without queries or keys every gradient is 0.
   const int64_t rows = shape.heads * shape.queries;
+  LONGSHOT_CHECK(args.forward.relative_key == nullptr,
+                 "cuda: attention_backward takes no relative keys");
   LONGSHOT_CHECK(rows <= kWorkspaceFloats / 2,
                  "cuda: attention_backward: {} heads times {} queries are more than {}",
                  shape.heads, shape.queries, kWorkspaceFloats / 2);

@@ -96,6 +96,7 @@ __global__ void attention_forward_kernel(AttentionView view) {
 
 void attention(const Context& context, const AttentionArgs& args) {
   const AttentionShape& shape = args.shape;
+  LONGSHOT_CHECK(args.relative_key == nullptr, "cuda: attention takes no relative keys");
   if (shape.batch * shape.heads * shape.queries == 0) return;
   const AttentionView view{args, 0, int(shape.head_dim), attention_stride(shape.head_dim)};
   with_attention_tiles(shape.head_dim, [&](auto tiles) {

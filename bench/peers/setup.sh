@@ -3,6 +3,12 @@
 #
 #   bench/peers/setup.sh [FOLDER]      default: bench/peers/venv
 set -eu
+case ${1:-} in
+-*)
+  echo "usage: bench/peers/setup.sh [FOLDER]" >&2
+  exit 2
+  ;;
+esac
 folder=${1:-$(dirname "$0")/venv}
 [ -x "$folder/bin/python" ] || python3 -m venv "$folder"
 "$folder/bin/python" -m pip install --quiet --upgrade torch numpy

@@ -2,8 +2,11 @@
 // The inverse takes -sin: it is the transposed matrix, hence also the gradient.
 #include "core/cpu/rotate.h"
 
+#include <utility>
+
 #include "core/cpu/lanes.h"
 #include "core/cpu/pieces.h"
+#include "core/cpu/scratch.h"
 
 namespace longshot::cpu {
 namespace {
@@ -38,10 +41,57 @@ void rotate_interleaved(const T* x, const T* cosine, const T* sine, T sign, int6
   }
 }
 
+// Lane i takes lane i ^ 1.
+template <class T, size_t... I>
+Vec<T> swap_neighbours(Vec<T> x, std::index_sequence<I...>) {
+  return Vec<T>(__builtin_shufflevector(x.v, x.v, (int(I) ^ 1)...));
+}
+
+// Neighbours that turn, all of a head's lanes: y = x C + swapped(x) S over whole (T, D) matrices,
+// C = c c .., S = -s s .. laid out once a call. Narrow heads then fill the vectors too.
+template <class T>
+void rotate_whole_heads(const RotateArgs& args) {
+  constexpr int64_t kWidth = Vec<T>::kWidth;
+  const int64_t size = args.length * args.head_dim, angles = args.angle_batches * size / 2;
+  ScratchScope scratch;
+  T* keep = scratch.allocate<T>(2 * angles);
+  T* turn = scratch.allocate<T>(2 * angles);
+  const T* cosine = typed<T>(args.cosine);
+  const T* sine = typed<T>(args.sine);
+  const T sign = args.inverse ? T(-1) : T(1);
+  for (int64_t i = 0; i < angles; ++i) {
+    keep[2 * i] = keep[2 * i + 1] = cosine[i];
+    turn[2 * i] = -sign * sine[i];
+    turn[2 * i + 1] = sign * sine[i];
+  }
+  with_flag(args.accumulate, [&](auto accumulate) {
+    for_rows(
+        args.batch * args.heads, size,
+        [&](int64_t begin, int64_t end) {
+          for (int64_t m = begin; m < end; ++m) {
+            const int64_t table = args.angle_batches == 1 ? 0 : m / args.heads * size;
+            const T* x = typed<T>(args.x) + m * size;
+            T* y = typed<T>(args.y) + m * size;
+            for (int64_t i = 0; i < size; i += kWidth) {
+              const int64_t left = size - i;
+              const Vec<T> in = Vec<T>::load_partial(x + i, left);
+              const Vec<T> swapped = swap_neighbours(in, std::make_index_sequence<kWidth>{});
+              Vec<T> out = fma(in, Vec<T>::load_partial(keep + table + i, left),
+                               swapped * Vec<T>::load_partial(turn + table + i, left));
+              if constexpr (decltype(accumulate)::value) out += Vec<T>::load_partial(y + i, left);
+              out.store_partial(y + i, left);
+            }
+          }
+        },
+        2);
+  });
+}
+
 }  // namespace
 
 template <class T>
 void rotate(const RotateArgs& args) {
+  if (!args.half && args.width == args.head_dim) return rotate_whole_heads<T>(args);
   const int64_t pairs = args.width / 2, dim = args.head_dim;
   const int64_t rows_per_batch = args.heads * args.length;
   const T sign = args.inverse ? T(-1) : T(1);

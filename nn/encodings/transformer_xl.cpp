@@ -5,10 +5,10 @@
 // (heads * head width, width), without bias, are per layer; width is dim, rounded up to even.
 //
 // W R goes to the attention as relative keys (core/ops.h). Positions that step alike (or drawn
-// distances) need 2T - 1 rows of it; others that the batch shares have a row for each pair while
-// those are few. For the rest the angle sum sin(a - b), cos(a - b) turns the score into a product
-// of W^T (q + v), rotated by the query's angles, with each key's own sines and cosines; no table
-// over distances is needed.
+// distances) need 2T - 1 rows of it; others that the batch shares have a row for each pair in
+// training, while those are few. For the rest the angle sum sin(a - b), cos(a - b) turns the score
+// into a product of W^T (q + v), rotated by the query's angles, with each key's own sines and
+// cosines; no table over distances is needed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -147,7 +147,8 @@ class TransformerXl final : public PositionalEncoding {
     Context& memory = *context.context;
     const int64_t length = distances.length();
     const bool toeplitz = distances.pattern() == Distances::Pattern::toeplitz;
-    result.shared = distances.batches() == 1 && (toeplitz || length * length * width_ <= kPairs);
+    const bool few = context.training && length * length * width_ <= kPairs;
+    result.shared = distances.batches() == 1 && (toeplitz || few);
     if (result.shared && !toeplitz) {
       const std::vector<double> pairs =
           over_pairs<double>(distances, 0, length, [](double distance) { return distance; });

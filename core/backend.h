@@ -399,7 +399,8 @@ struct ArgmaxArgs {  // index of the largest value of each row, the first on tie
 //   2 * reach - 1);
 //     positions null means d = j - (query_offset + i).
 //   bias dense: (dense_batches, H, T, S), dense_batches 1 or B.
-//   relative keys: + relative_scale * (q_i + relative_bias[h]) . r, r a row of width D of
+//   relative keys: + relative_scale * row_scale[i] * (q_i + relative_bias[h]) . r, r a row of width
+//   D of
 //     distances (relative_reach > 0): relative_key (relative_heads, 2 * relative_reach - 1, D), row
 //       relative_reach - 1 + j - (query_offset + i);
 //     pairs (relative_reach = 0): relative_key (relative_heads, T, S, D), row (i, j).

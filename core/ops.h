@@ -139,7 +139,8 @@ Tensor binary_logistic(const Tensor& x, const Tensor& target, const Tensor& mask
 
 // ---- attention --------------------------------------------------------------------------------
 
-// Vectors that a query meets beside the keys' own: + scale (q_i + bias) . r_ij in the logits.
+// Vectors that a query meets beside the keys' own: + row_scale_i scale (q_i + bias) . r_ij in the
+// logits.
 struct RelativeKeys {
   // (1 or H, 2R - 1, D), r_ij = row R - 1 + j - i of absolute rows i; or (1 or H, T, S, D), a row
   // for each pair.
@@ -147,14 +148,18 @@ struct RelativeKeys {
   Tensor bias = {};  // (H, D) or undefined
   double scale = 1.0;
 };
-// These logits alone, (B, H, T, S): query (B, H, T, D), its first row being `query_offset`.
+// These logits alone, without row_scale, (B, H, T, S): query (B, H, T, D), its first row being
+// `query_offset`.
 Tensor relative_scores(const Tensor& query, int64_t keys, const RelativeKeys& relative,
                        int64_t query_offset = 0);
+
+// logits (B, H, T, S), row (b, h, i) times row_scale (1 or B, T).
+Tensor scale_query_rows(const Tensor& logits, const Tensor& row_scale);
 
 // The forms of bias the attention kernel knows, and its masks. All tensors optional.
 struct AttentionOptions {
   double scale = 1.0;     // usually 1 / sqrt(D)
-  Tensor row_scale = {};  // (1 or B, T): multiplies the scaled product, not the bias
+  Tensor row_scale = {};  // (1 or B, T): multiplies products of the query, not the other biases
   Tensor key_mask = {};   // (B, S) i32, 1 = keep
   bool causal = false;
   int64_t query_offset = 0;  // absolute index of the first query row

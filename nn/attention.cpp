@@ -55,7 +55,7 @@ Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& key, const 
                                          DropoutPlace::attention_weights, heads_ * length * length);
   const Tensor row_scale = combined(rows_of(input.row_scale, query_begin, rows), bias.row_scale);
   const Tensor dense = bias.dense_of_query && row_scale.defined()
-                           ? scale_query_rows(bias.dense, row_scale)
+                           ? ops::scale_query_rows(bias.dense, row_scale)
                            : bias.dense;
 
   if (!bias.relative_values.defined()) {

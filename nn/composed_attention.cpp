@@ -62,27 +62,13 @@ Tensor relative_part(const Tensor& weights, const ComposedAttentionOptions& opti
 
 }  // namespace
 
-Tensor scale_query_rows(const Tensor& logits, const Tensor& row_scale) {
-  const int64_t batch = logits.size(0), heads = logits.size(1), queries = logits.size(2);
-  LONGSHOT_CHECK(
-      (row_scale.size(0) == 1 || row_scale.size(0) == batch) && row_scale.size(1) == queries,
-      "attention: row scale {} does not fit logits {}", row_scale.shape().to_string(),
-      logits.shape().to_string());
-  // (1 or B, T) to one factor for each of the B * H * T rows.
-  Tensor factor = row_scale;
-  if (factor.size(0) != batch) factor = ops::repeat_rows(ops::reshape(factor, {queries}), batch);
-  const std::array<int, 3> batch_first = {1, 0, 2};
-  factor = ops::permute(ops::repeat_rows(factor, heads), batch_first);
-  return ops::scale_rows(logits, factor);
-}
-
 Tensor composed_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                           const ComposedAttentionOptions& options) {
   const int64_t batch = query.size(0), heads = query.size(1), queries = query.size(2),
                 head_dim = query.size(3);
   Tensor logits =
       ops::matmul(query, key, {.transpose_a = false, .transpose_b = true, .alpha = options.scale});
-  if (options.row_scale.defined()) logits = scale_query_rows(logits, options.row_scale);
+  if (options.row_scale.defined()) logits = ops::scale_query_rows(logits, options.row_scale);
   logits = add_bias(logits, options);
 
   const Tensor allowed = allowed_keys(options, logits.shape());

@@ -24,8 +24,6 @@ struct ComposedAttentionOptions {
   Tensor value_index;       // (T, S) or (B, T, S) i32
   DropoutSpec dropout;
 };
-// logits (B, H, T, S), row (b, h, i) times row_scale (1 or B, T).
-Tensor scale_query_rows(const Tensor& logits, const Tensor& row_scale);
 
 // query (B, H, T, D), key and value (B, H, S, D) to (B, T, H * D).
 Tensor composed_attention(const Tensor& query, const Tensor& key, const Tensor& value,

@@ -5,8 +5,8 @@
 //   dS_ij = P_ij (dP_ij - delta_i),  delta_i = sum_j P_ij dP_ij = dO_i . O_i
 //   dQ_i = f_i sum_j dS_ij K_j,  dK_j = sum_i dS_ij f_i q_i,  f_i = scale * row_scale_i
 //   dbias(i, j) = dS_ij
-//   relative keys, w_i = relative_scale (q_i + relative_bias):  dw_i = sum_j dS_ij r_ij,
-//   dr_ij = dS_ij w_i, dq_i += relative_scale dw_i, drelative_bias = sum_i relative_scale dw_i
+//   relative keys, w_i = g_i (q_i + relative_bias), g_i = relative_scale row_scale_i:  dw_i = sum_j
+//   dS_ij r_ij, dr_ij = dS_ij w_i, dq_i += g_i dw_i, drelative_bias = sum_i g_i dw_i
 // A row with no allowed key has L = -inf; it is given L = +inf here, so that P = 0 and with it
 // every gradient of that row.
 #include <optional>
@@ -220,8 +220,9 @@ void backward_block(const AttentionBackwardArgs& args, const RelativeTable<T>& r
     for (int64_t d = 0; d < dim; ++d) {
       Vec<T> sum = Vec<T>::zero();
       for (int64_t i = 0; i < kLanes; i += kWidth)
-        sum += Vec<T>::load(drelative_t + d * kLanes + i);
-      g.relative_bias[d] += T(forward.relative_scale) * horizontal_sum(sum);
+        sum = fma(Vec<T>::load(drelative_t + d * kLanes + i),
+                  Vec<T>::load(block.relative_factor() + i), sum);
+      g.relative_bias[d] += horizontal_sum(sum);
     }
   if (g.query == nullptr) return;
   for (int64_t d = 0; d < dim; ++d)
@@ -229,8 +230,8 @@ void backward_block(const AttentionBackwardArgs& args, const RelativeTable<T>& r
       T* at = dquery_t + d * kLanes + i;
       Vec<T> value = Vec<T>::load(at) * Vec<T>::load(block.factor() + i);
       if (drelative_t != nullptr)
-        value = fma(Vec<T>(T(forward.relative_scale)), Vec<T>::load(drelative_t + d * kLanes + i),
-                    value);
+        value = fma(Vec<T>::load(block.relative_factor() + i),
+                    Vec<T>::load(drelative_t + d * kLanes + i), value);
       value.store(at);
     }
   alignas(64) T tile[kWidth * kWidth];

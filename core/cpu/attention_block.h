@@ -143,13 +143,17 @@ class QueryBlock {
     if (args.key_mask != nullptr) mask_ = args.key_mask + b * s_.keys;
     query_t_ = scratch.allocate<T>(s_.head_dim * kLanes);
     transpose_block(query_, s_.head_dim, rows, s_.head_dim, query_t_, kLanes);
-    if (relative.used()) prepare_relative(scratch);
     for (int64_t i = 0; i < kLanes; ++i) factor_[i] = T(args.scale);
+    if (relative.used()) std::fill_n(relative_factor_, kLanes, T(args.relative_scale));
     if (args.row_scale != nullptr) {
       const T* scale = static_cast<const T*>(args.row_scale) +
                        (args.row_scale_batches == 1 ? 0 : b * s_.queries) + first;
-      for (int64_t i = 0; i < rows; ++i) factor_[i] = T(args.scale) * scale[i];
+      for (int64_t i = 0; i < rows; ++i) {
+        factor_[i] = T(args.scale) * scale[i];
+        relative_factor_[i] = T(args.relative_scale) * scale[i];
+      }
     }
+    if (relative.used()) prepare_relative(scratch);
     for (int64_t d = 0; d < s_.head_dim; ++d)
       for (int64_t i = 0; i < kLanes; i += kWidth) {
         T* at = query_t_ + d * kLanes + i;
@@ -205,10 +209,11 @@ class QueryBlock {
   void add_dense_gradient(int64_t j0, int64_t j1, const T* ds, T* dense);
 
   const T* relative_query() const { return relative_query_t_; }  // w, (head_dim, kLanes)
+  const T* relative_factor() const { return relative_factor_; }  // relative_scale * row_scale
   const T* relative_key() const { return relative_key_; }        // as RelativeTable::at
 
  private:
-  // w = relative_scale (q + relative_bias), from the query as it still is.
+  // w = relative_factor (q + relative_bias), from the query as it still is.
   void prepare_relative(ScratchScope& scratch) {
     relative_query_t_ = scratch.allocate<T>(s_.head_dim * kLanes);
     relative_key_ = relative_.at(h_, first_);
@@ -216,9 +221,10 @@ class QueryBlock {
                         ? nullptr
                         : static_cast<const T*>(args_.relative_bias) + h_ * s_.head_dim;
     for (int64_t d = 0; d < s_.head_dim; ++d) {
-      const Vec<T> added(bias == nullptr ? T(0) : bias[d]), scale(T(args_.relative_scale));
-      for (int64_t i = d * kLanes; i < (d + 1) * kLanes; i += kWidth)
-        ((Vec<T>::load(query_t_ + i) + added) * scale).store(relative_query_t_ + i);
+      const Vec<T> added(bias == nullptr ? T(0) : bias[d]);
+      for (int64_t i = 0; i < kLanes; i += kWidth)
+        ((Vec<T>::load(query_t_ + d * kLanes + i) + added) * Vec<T>::load(relative_factor_ + i))
+            .store(relative_query_t_ + d * kLanes + i);
     }
   }
   void prepare_table(ScratchScope& scratch) {
@@ -285,6 +291,7 @@ class QueryBlock {
   const int32_t* mask_ = nullptr;
   T* query_t_;
   alignas(64) T factor_[kLanes];
+  alignas(64) T relative_factor_[kLanes];
   const T* table_ = nullptr;
   bool contiguous_ = false;
   int64_t base_ = 0;

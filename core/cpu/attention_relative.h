@@ -1,6 +1,6 @@
 // Relative keys in attention (Shaw et al. 2018, Dai et al. 2019): logit_ij += w_i . r_ij with
-// w_i = relative_scale (q_i + relative_bias), r_ij a row of a table over distances or of one over
-// pairs. No (queries, keys) array of products is made.
+// w_i = relative_scale row_scale_i (q_i + relative_bias), r_ij a row of a table over distances or
+// of one over pairs. No (queries, keys) array of products is made.
 //
 // As everywhere in attention a vector lies along the queries. The table is laid out once a call so
 // that 16 neighbouring queries' numbers are neighbours, and each multiply-add reads its vector

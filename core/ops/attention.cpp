@@ -82,8 +82,8 @@ class AttentionNode final : public ResultNode {
   //   ds_ij = p_ij (dp_ij - sum_k p_ik dp_ik) = p_ij (dp_ij - dout_i . out_i)
   //   dq_i  = scale row_scale_i sum_j ds_ij k_j,   dk_j = sum_i scale row_scale_i ds_ij q_i
   //   dbias = ds, summed over what shares an entry
-  // and with relative keys r, w_i = s (q_i + b):
-  //   dr_ij = ds_ij w_i,   dq_i += s sum_j ds_ij r_ij,   db = s sum_ij ds_ij r_ij
+  // and with relative keys r, w_i = s row_scale_i (q_i + b):
+  //   dr_ij = ds_ij w_i,   dq_i += s row_scale_i sum_j ds_ij r_ij,   db = sum_i the same
   // The sum over k is dout_i . out_i because out_i = sum_k p_ik m_ik v_k: this is why `out` is
   // saved.
   void backward() override {
@@ -194,7 +194,8 @@ void check_masks(const Context& context, const AttentionOptions& options, int64_
 
 // The options with relative keys turned into a dense bias.
 AttentionOptions without_relative(const Tensor& query, int64_t keys, AttentionOptions options) {
-  const Tensor scores = relative_scores(query, keys, options.relative, options.query_offset);
+  Tensor scores = relative_scores(query, keys, options.relative, options.query_offset);
+  if (options.row_scale.defined()) scores = scale_query_rows(scores, options.row_scale);
   Tensor& dense = options.bias_dense;
   if (!dense.defined())
     dense = scores;

@@ -73,4 +73,17 @@ Tensor relative_scores(const Tensor& query, int64_t keys, const RelativeKeys& re
   return permute(reshape(scores, {queries, batch, heads, keys}), std::array{1, 2, 0, 3});
 }
 
+Tensor scale_query_rows(const Tensor& logits, const Tensor& row_scale) {
+  const int64_t batch = logits.size(0), heads = logits.size(1), queries = logits.size(2);
+  LONGSHOT_CHECK(
+      (row_scale.size(0) == 1 || row_scale.size(0) == batch) && row_scale.size(1) == queries,
+      "attention: row scale {} does not fit logits {}", row_scale.shape().to_string(),
+      logits.shape().to_string());
+  // (1 or B, T) to one factor for each of the B * H * T rows.
+  Tensor factor = row_scale;
+  if (factor.size(0) != batch) factor = repeat_rows(reshape(factor, {queries}), batch);
+  factor = permute(repeat_rows(factor, heads), std::array{1, 0, 2});
+  return scale_rows(logits, factor);
+}
+
 }  // namespace longshot::ops

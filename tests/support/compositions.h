@@ -173,6 +173,27 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   const int64_t keys = key.size(2);
   const Shape full{batch, heads, queries, keys};
   Tensor logits = ops::matmul(query, key, {.transpose_b = true, .alpha = options.scale});
+  if (const Tensor& rows = options.relative.rows; rows.defined()) {
+    const int64_t groups = rows.size(0), dim = query.size(3);
+    Tensor pairs = rows;  // (groups, T, S, D)
+    if (rows.shape().rank() == 3) {
+      const int64_t count = rows.size(1);
+      std::vector<double> pick(size_t(queries * keys * count));
+      for (int64_t i = 0; i < queries; ++i)
+        for (int64_t j = 0; j < keys; ++j)
+          pick[size_t((i * keys + j) * count + (count - 1) / 2 + j - options.query_offset - i)] = 1;
+      pairs = ops::matmul(constant(context, pick, {queries * keys, count}), rows);
+    }
+    if (groups == 1) pairs = ops::repeat_rows(pairs.reshape({queries, keys, dim}), heads);
+    pairs = ops::repeat_rows(pairs.reshape({heads * queries, keys, dim}), batch)
+                .reshape({batch * heads * queries, keys, dim});
+    Tensor w = query;
+    if (options.relative.bias.defined())
+      w = ops::add(w, ops::transpose(ops::repeat_rows(options.relative.bias, queries), 0, 1));
+    const Tensor scores = ops::matmul(w.reshape({batch * heads * queries, 1, dim}), pairs,
+                                      {.transpose_b = true, .alpha = options.relative.scale});
+    logits = ops::add(logits, scores.reshape(full));
+  }
   if (options.row_scale.defined()) {
     const std::vector<double> given = options.row_scale.to_doubles();
     std::vector<double> factors;
@@ -205,27 +226,6 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   if (options.bias_dense.defined()) {
     const Tensor& dense = options.bias_dense;
     logits = ops::add(logits, dense.size(0) == 1 ? dense.reshape({heads, queries, keys}) : dense);
-  }
-  if (const Tensor& rows = options.relative.rows; rows.defined()) {
-    const int64_t groups = rows.size(0), dim = query.size(3);
-    Tensor pairs = rows;  // (groups, T, S, D)
-    if (rows.shape().rank() == 3) {
-      const int64_t count = rows.size(1);
-      std::vector<double> pick(size_t(queries * keys * count));
-      for (int64_t i = 0; i < queries; ++i)
-        for (int64_t j = 0; j < keys; ++j)
-          pick[size_t((i * keys + j) * count + (count - 1) / 2 + j - options.query_offset - i)] = 1;
-      pairs = ops::matmul(constant(context, pick, {queries * keys, count}), rows);
-    }
-    if (groups == 1) pairs = ops::repeat_rows(pairs.reshape({queries, keys, dim}), heads);
-    pairs = ops::repeat_rows(pairs.reshape({heads * queries, keys, dim}), batch)
-                .reshape({batch * heads * queries, keys, dim});
-    Tensor w = query;
-    if (options.relative.bias.defined())
-      w = ops::add(w, ops::transpose(ops::repeat_rows(options.relative.bias, queries), 0, 1));
-    const Tensor scores = ops::matmul(w.reshape({batch * heads * queries, 1, dim}), pairs,
-                                      {.transpose_b = true, .alpha = options.relative.scale});
-    logits = ops::add(logits, scores.reshape(full));
   }
   std::vector<double> allowed, lowered;
   std::vector<int32_t> kept;

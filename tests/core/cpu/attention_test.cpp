@@ -135,6 +135,8 @@ Naive naive_attention(const Case& c, const Inputs& in, double scale) {
             for (int64_t d = 0; d < c.dim; ++d) {
               double w = in.query[size_t((m * c.queries + i) * c.dim + d)];
               if (c.relative_bias) w += in.relative_bias[size_t(h * c.dim + d)];
+              if (c.scale_batches > 0)
+                w *= in.row_scale[size_t((c.scale_batches == 1 ? 0 : b) * c.queries + i)];
               s += kRelativeScale * w *
                    in.relative[size_t((group * c.relative_rows() + row) * c.dim + d)];
             }

@@ -83,7 +83,8 @@ endif()
 file(GLOB longshot_cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*.cu)
 # Beside the kernels only what the interface itself needs: linking the core would make a second copy
 # of its singletons.
-add_library(longshot_cuda MODULE ${longshot_cuda_sources} ${CMAKE_SOURCE_DIR}/core/shape.cpp)
+add_library(longshot_cuda MODULE ${longshot_cuda_sources} ${CMAKE_SOURCE_DIR}/core/shape.cpp
+            ${CMAKE_SOURCE_DIR}/core/backend.cpp)
 if(LONGSHOT_CUDA STREQUAL "AUTO" AND NOT EXISTS /proc/driver/nvidia/version AND NOT EXISTS /dev/dxg)
   set_target_properties(longshot_cuda PROPERTIES EXCLUDE_FROM_ALL ON)
 elseif(TARGET longshot)

@@ -69,7 +69,7 @@ if(TARGET test_cuda)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/cuda/module.cu PROPERTIES LANGUAGE CXX)
   add_library(longshot_emulated_module MODULE EXCLUDE_FROM_ALL
               $<TARGET_OBJECTS:longshot_emulated_cuda> ${CMAKE_SOURCE_DIR}/cuda/module.cu
-              ${CMAKE_SOURCE_DIR}/core/shape.cpp)
+              ${CMAKE_SOURCE_DIR}/core/shape.cpp ${CMAKE_SOURCE_DIR}/core/backend.cpp)
   target_link_libraries(longshot_emulated_module PRIVATE longshot_flags)
   target_include_directories(longshot_emulated_module BEFORE PRIVATE ${emulator_folder})
   target_compile_definitions(longshot_emulated_module PRIVATE

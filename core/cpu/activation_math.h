@@ -61,10 +61,6 @@ template <class T>
 LONGSHOT_INLINE Vec<T> gelu(Vec<T> x) {
   return x * normal_cdf(x);
 }
-template <class T>
-LONGSHOT_INLINE Vec<T> gelu_derivative(Vec<T> x) {
-  return fma(x, normal_density(x), normal_cdf(x));
-}
 
 template <class T>
 LONGSHOT_INLINE Vec<T> gelu_tanh_argument(Vec<T> x) {
@@ -81,12 +77,6 @@ template <class T>
 LONGSHOT_INLINE Vec<T> gelu_tanh(Vec<T> x) {
   const Vec<T> half(T(0.5));
   return x * fma(half, tanh(gelu_tanh_argument(x)), half);
-}
-template <class T>
-LONGSHOT_INLINE Vec<T> gelu_tanh_derivative(Vec<T> x) {
-  const Vec<T> half(T(0.5)), one(T(1));
-  const Vec<T> t = tanh(gelu_tanh_argument(x));
-  return fma(half * x * (one - t * t), gelu_tanh_slope(x), fma(half, t, half));
 }
 
 template <class T>
@@ -113,6 +103,15 @@ LONGSHOT_INLINE ValueAndSlope<T> value_and_slope(Vec<T> x) {
     return {x * gate, fma(half * x * (one - t * t), gelu_tanh_slope(x), gate)};
   }
   return {x, Vec<T>(T(1))};
+}
+
+template <class T>
+LONGSHOT_INLINE Vec<T> gelu_derivative(Vec<T> x) {
+  return value_and_slope<Activation::gelu>(x).slope;
+}
+template <class T>
+LONGSHOT_INLINE Vec<T> gelu_tanh_derivative(Vec<T> x) {
+  return value_and_slope<Activation::gelu_tanh>(x).slope;
 }
 
 }  // namespace longshot::cpu

@@ -106,11 +106,6 @@ void forward(const AttentionArgs& args) {
       shape.batch * shape.heads * blocks,
       [&](int64_t piece) {
         const int64_t matrix = piece / blocks;
-        const NextMatrix<T> next(shape, matrix + 1);
-        next.apart(args.query, shape.queries);
-        next.apart(args.key, shape.keys);
-        next.apart(args.value, shape.keys);
-        next.merged(args.out);
         with_query_block<T>(
             shape.queries, piece % blocks, [&](auto vectors, int64_t first, int64_t rows) {
               forward_block<T, decltype(vectors)::value>(args, relative, matrix / shape.heads,

@@ -13,6 +13,7 @@
 
 #include "core/cpu/attention.h"
 #include "core/cpu/attention_block.h"
+#include "core/cpu/attention_relative_gradient.h"
 #include "core/parallel.h"
 
 namespace longshot::cpu {
@@ -309,69 +310,6 @@ void sum_tables(const AttentionBackwardArgs& args, const T* partial) {
   }
 }
 
-// The gradient of the relative keys from the sums of heads x chunks pieces, chunks in order.
-template <class T>
-void sum_relative_keys(const AttentionBackwardArgs& args, const RelativeTable<T>& relative,
-                       int64_t chunks, const T* partial) {
-  const AttentionArgs& forward = args.forward;
-  const AttentionShape& s = forward.shape;
-  const int64_t size = relative.gradient_size(), stride = relative.gradient_stride();
-  const int64_t dim = s.head_dim, shared = forward.relative_heads == 1 ? s.heads : 1;
-  constexpr int64_t kWidth = Vec<T>::kWidth;
-  // Of each group of heads, `width` neighbouring columns of each of `rows` rows of `dim`.
-  const int64_t rows = relative.pairs() ? s.keys : 1;
-  const int64_t columns = relative.pairs() ? s.queries : relative.rows();
-  const int64_t skip = relative.pairs() ? 0 : RelativeTable<T>::kPadding;
-  T* out = static_cast<T*>(args.drelative_key);
-  parallel_for(
-      forward.relative_heads * rows,
-      [&](int64_t piece) {
-        const int64_t g = piece / rows, row = piece % rows;
-        const T* from = partial + g * shared * chunks * size + row * dim * stride + skip;
-        for (int64_t x = 0; x < columns; x += kWidth)
-          for (int64_t d = 0; d < dim; ++d) {
-            const int64_t valid = columns - x;
-            Vec<T> sum = Vec<T>::zero();
-            for (int64_t c = 0; c < shared * chunks; ++c)
-              sum += Vec<T>::load_partial(from + c * size + d * stride + x, valid);
-            alignas(64) T lanes[kWidth];
-            sum.store(lanes);
-            for (int64_t i = 0; i < std::min(kWidth, valid); ++i) {
-              T& to = relative.pairs() ? out[((g * s.queries + x + i) * s.keys + row) * dim + d]
-                                       : out[(g * columns + x + i) * dim + d];
-              to = lanes[i] + (args.accumulate_drelative_key ? to : T(0));
-            }
-          }
-      },
-      forward.relative_heads * rows * columns * dim > 4096);
-}
-
-template <class T>
-void sum_relative_bias(const AttentionBackwardArgs& args, const T* partial) {
-  const AttentionShape& s = args.forward.shape;
-  T* out = static_cast<T*>(args.drelative_bias);
-  for (int64_t x = 0; x < s.heads * s.head_dim; ++x) {
-    T sum = args.accumulate_drelative_bias ? out[x] : T(0);
-    for (int64_t b = 0; b < s.batch; ++b) sum += partial[b * s.heads * s.head_dim + x];
-    out[x] = sum;
-  }
-}
-
-// How the batch is cut for gradients of relative keys, each part with its own sums: enough parts
-// for any machine's processors, few enough that their sums cost little. A part takes all heads of a
-// sequence in turn, which share lines of memory; with few sequences, or large sums, a head a piece.
-struct RelativeParts {
-  bool all_heads = false;
-  int64_t chunks = 1;
-};
-RelativeParts relative_parts(const AttentionArgs& args) {
-  constexpr int64_t kPieces = 32;
-  const AttentionShape& s = args.shape;
-  if (args.relative_reach > 0 && s.batch >= kPieces) return {true, std::min(kPieces, s.batch / 4)};
-  const int64_t most = std::max<int64_t>(1, s.batch);
-  return {false, std::clamp<int64_t>(kPieces / std::max<int64_t>(1, s.heads), 1, most)};
-}
-
 template <class T>
 void backward(const AttentionBackwardArgs& args) {
   const AttentionShape& shape = args.forward.shape;
@@ -401,23 +339,12 @@ void backward(const AttentionBackwardArgs& args) {
   T* relative_keys =
       has_relative ? scratch.allocate<T>(shape.heads * chunks * relative_size) : nullptr;
   T* relative_biases = has_relative_bias ? scratch.allocate<T>(matrices * shape.head_dim) : nullptr;
-  // `after`: the matrix that this piece, or the next, comes to then.
-  const auto matrix = [&](int64_t b, int64_t h, int64_t after, T* distances,
-                          PairGradient<T>* pair_sums) {
+  const auto matrix = [&](int64_t b, int64_t h, T* distances, PairGradient<T>* pair_sums) {
     const int64_t index = b * shape.heads + h;
     T* table = has_table ? tables + index * table_size : nullptr;
     if (table != nullptr) std::fill_n(table, table_size, T(0));
     T* bias = has_relative_bias ? relative_biases + index * shape.head_dim : nullptr;
     if (bias != nullptr) std::fill_n(bias, shape.head_dim, T(0));
-    const NextMatrix<T> next(shape, after);
-    next.merged(args.forward.out);
-    next.merged(args.dout);
-    next.apart(args.forward.query, shape.queries);
-    next.apart(args.forward.key, shape.keys);
-    next.apart(args.forward.value, shape.keys);
-    next.apart(args.dquery, shape.queries);
-    next.apart(args.dkey, shape.keys);
-    next.apart(args.dvalue, shape.keys);
     backward_matrix<T>(args, relative, b, h, table, distances, pair_sums, bias);
   };
   const bool threaded = matrices * shape.queries * shape.keys > 4096;
@@ -432,8 +359,7 @@ void backward(const AttentionBackwardArgs& args) {
           };
           for (int64_t h = 0; h < shape.heads; ++h) std::fill_n(sums(h), relative_size, T(0));
           for (int64_t b = batch_of(chunk); b < batch_of(chunk + 1); ++b)
-            for (int64_t h = 0; h < shape.heads; ++h)
-              matrix(b, h, b * shape.heads + h + 1, sums(h), nullptr);
+            for (int64_t h = 0; h < shape.heads; ++h) matrix(b, h, sums(h), nullptr);
         },
         threaded);
   } else if (shared_dense || has_relative) {
@@ -455,8 +381,7 @@ void backward(const AttentionBackwardArgs& args) {
               if (relative.pairs()) pair_sums.emplace(relative, args.forward, sums, own);
             }
             for (int64_t b = batch_of(chunk); b < batch_of(chunk + 1); ++b)
-              matrix(b, h, (b + 1) * shape.heads + h, pair_sums ? nullptr : sums,
-                     pair_sums ? &*pair_sums : nullptr);
+              matrix(b, h, pair_sums ? nullptr : sums, pair_sums ? &*pair_sums : nullptr);
             if (pair_sums) pair_sums->flush();
           }
         },
@@ -464,9 +389,7 @@ void backward(const AttentionBackwardArgs& args) {
   } else {
     parallel_for(
         matrices,
-        [&](int64_t piece) {
-          matrix(piece / shape.heads, piece % shape.heads, piece + 1, nullptr, nullptr);
-        },
+        [&](int64_t piece) { matrix(piece / shape.heads, piece % shape.heads, nullptr, nullptr); },
         threaded);
   }
   if (has_table) sum_tables(args, tables);

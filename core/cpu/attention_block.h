@@ -33,39 +33,6 @@ void transpose_block(const T* in, int64_t ld, int64_t rows, int64_t columns, T* 
                      std::min(kWidth, columns - c), out + c * lanes + r, lanes);
 }
 
-// Small matrices: asks for what the next (batch, head), `index` of all, will read and write, while
-// this one is worked on. A head's rows of the merged output lie apart, which the machine does not
-// foresee by itself.
-template <class T>
-class NextMatrix {
- public:
-  NextMatrix(const AttentionShape& shape, int64_t index) : s_(shape), index_(index) {
-    constexpr int64_t kMostBytes = 8192;
-    wanted_ = index < s_.batch * s_.heads &&
-              std::max(s_.queries, s_.keys) * s_.head_dim * int64_t(sizeof(T)) <= kMostBytes;
-  }
-  void apart(const void* array, int64_t rows) const {  // (B, H, rows, D)
-    if (!wanted_ || array == nullptr) return;
-    const int64_t bytes = rows * s_.head_dim * int64_t(sizeof(T));
-    const char* at = static_cast<const char*>(array) + index_ * bytes;
-    for (int64_t x = 0; x < bytes; x += kLine) __builtin_prefetch(at + x, 0, 2);
-  }
-  void merged(const void* array) const {  // (B, T, H, D)
-    if (!wanted_ || array == nullptr) return;
-    const int64_t bytes = s_.head_dim * int64_t(sizeof(T)), row = s_.heads * bytes;
-    const char* at = static_cast<const char*>(array) + index_ / s_.heads * s_.queries * row +
-                     index_ % s_.heads * bytes;
-    for (int64_t i = 0; i < s_.queries; ++i)
-      for (int64_t x = 0; x < bytes; x += kLine) __builtin_prefetch(at + i * row + x, 0, 2);
-  }
-
- private:
-  static constexpr int64_t kLine = 64;
-  const AttentionShape& s_;
-  int64_t index_;
-  bool wanted_;
-};
-
 // The multipliers of dropout for keys [j0, j1): keep[j - j0][lane] is 0 or 1 / (1 - p).
 template <class T>
 void dropout_multipliers(const DropoutSpec& spec, uint64_t first_element, int64_t row_elements,

@@ -97,4 +97,13 @@ Tensor upload_pairs(Context& context, const Distances& distances, int64_t rows,
   return context.from_host(std::span<const int32_t>(pairs), shape, Lifetime::step, "pair index");
 }
 
+Tensor relative_key_rows(const Tensor& vectors, int64_t heads, const Distances& distances,
+                         int64_t query_begin, int64_t rows) {
+  const int64_t length = distances.length(), width = vectors.size(-1);
+  if (distances.pattern() == Distances::Pattern::toeplitz)
+    return ops::reshape(vectors, {heads, 2 * length - 1, width});
+  const Tensor pairs = ops::reshape(vectors, {heads, length, length, width});
+  return rows == length ? pairs : ops::slice(pairs, 1, query_begin, query_begin + rows);
+}
+
 }  // namespace longshot

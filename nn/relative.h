@@ -38,6 +38,13 @@ class Distances {
   // Whether has_table() will hold for any batch of sequences whose positions are drawn like these,
   // padded ones too (every sequence then has distances of its own).
   static bool always_a_table(const DrawnPositions& drawn);
+  // Whether vectors of `width` numbers for the whole batch are made: one for each distance, or for
+  // each pair where positions are drawn and pairs few (8 MB in f32).
+  bool has_relative_keys(int64_t width) const {
+    constexpr int64_t kMostNumbers = int64_t(1) << 21;
+    return batches_ == 1 &&
+           (pattern_ == Pattern::toeplitz || length_ * length_ * width <= kMostNumbers);
+  }
   int64_t reach() const { return reach_; }
   // Distance for each column: (batches, 2T - 1) for toeplitz, (2 limit - 1) for integer. Column
   // reach - 1 is distance 0.
@@ -64,6 +71,11 @@ class Distances {
   std::vector<double> columns_;
   Tensor positions_;  // i32 (batches, length), pattern integer
 };
+
+// ops::RelativeKeys::rows for rows [query_begin, query_begin + rows), from one vector for each head
+// and distance (toeplitz, 2T - 1) or pair (T * T): `vectors` in that order, last axis D.
+Tensor relative_key_rows(const Tensor& vectors, int64_t heads, const Distances& distances,
+                         int64_t query_begin, int64_t rows);
 
 // One Distances for all layers, or one for each when positions are drawn per layer.
 std::vector<Distances> distances_of_layers(const SequenceContext& context);

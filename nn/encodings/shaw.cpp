@@ -68,13 +68,8 @@ class Shaw final : public PositionalEncoding {
     LogitBias bias;
     if (relative_keys(distances)) {
       const Tensor each = ops::embedding(prepared, keys_[size_t(layer)]);
-      const int64_t width = each.size(-1);
       bias.relative.scale = scale_;
-      bias.relative.rows = ops::reshape(
-          each, by_distance(distances) ? Shape{1, each.size(0), width}
-                                       : Shape{1, context.length, context.length, width});
-      if (!by_distance(distances) && rows != context.length)
-        bias.relative.rows = ops::slice(bias.relative.rows, 1, query_begin, query_begin + rows);
+      bias.relative.rows = relative_key_rows(each, 1, distances, query_begin, rows);
       return bias;
     }
     // Evaluation makes it per block of query rows, so that memory stays bounded.
@@ -92,19 +87,14 @@ class Shaw final : public PositionalEncoding {
   }
 
  private:
-  static bool by_distance(const Distances& distances) {
-    return distances.pattern() == Distances::Pattern::toeplitz;
-  }
   bool relative_keys(const Distances& distances) const {
-    const int64_t length = distances.length();
-    return values_.empty() && distances.batches() == 1 &&
-           (by_distance(distances) || length * length * head_dim_ <= kPairs);
+    return values_.empty() && distances.has_relative_keys(head_dim_);
   }
 
   // Which vector each distance takes (2T - 1), or each pair.
   Tensor index(Context& context, const Distances& distances, int64_t begin, int64_t rows) const {
     const double limit = double(clip_);
-    if (relative_keys(distances) && by_distance(distances)) {
+    if (relative_keys(distances) && distances.pattern() == Distances::Pattern::toeplitz) {
       std::vector<int32_t> ids;
       for (const double distance : distances.columns())
         ids.push_back(int32_t(std::clamp(distance, -limit, limit) + limit));
@@ -116,9 +106,6 @@ class Shaw final : public PositionalEncoding {
                           return int32_t(std::clamp(distance, -limit, limit) + limit);
                         }));
   }
-
-  // Numbers in the vectors of all pairs that are made: 8 MB in f32.
-  static constexpr int64_t kPairs = int64_t(1) << 21;
 
   int64_t clip_, head_dim_;
   double scale_;

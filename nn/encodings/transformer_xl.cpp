@@ -97,14 +97,8 @@ class TransformerXl final : public PositionalEncoding {
     if (prepared.shared) {
       const Tensor projected =
           ops::linear_heads(prepared.table, parameters.weight, Tensor(), 1, heads_)[0];
-      Tensor& keys = bias.relative.rows;
-      bias.relative = {{}, change, scale_};
-      if (distances.pattern() == Distances::Pattern::toeplitz) {
-        keys = ops::reshape(projected, {heads_, projected.size(2), head_dim_});
-      } else {
-        keys = ops::reshape(projected, {heads_, context.length, context.length, head_dim_});
-        if (rows != context.length) keys = ops::slice(keys, 1, query_begin, query_begin + rows);
-      }
+      bias.relative = {relative_key_rows(projected, heads_, distances, query_begin, rows), change,
+                       scale_};
       return bias;
     }
     bias.dense_of_query = true;
@@ -147,13 +141,12 @@ class TransformerXl final : public PositionalEncoding {
     Context& memory = *context.context;
     const int64_t length = distances.length();
     const bool toeplitz = distances.pattern() == Distances::Pattern::toeplitz;
-    const bool few = context.training && length * length * width_ <= kPairs;
-    result.shared = distances.batches() == 1 && (toeplitz || few);
+    result.shared = distances.has_relative_keys(width_) && (toeplitz || context.training);
     if (result.shared && !toeplitz) {
       const std::vector<double> pairs =
           over_pairs<double>(distances, 0, length, [](double distance) { return distance; });
       result.table = table(memory, pairs, 1);
-    } else if (distances.pattern() == Distances::Pattern::toeplitz) {
+    } else if (toeplitz) {
       result.table = table(memory, distances.columns(), distances.batches());
     } else if (clamp_ > 0) {
       std::vector<double> columns;
@@ -247,9 +240,6 @@ class TransformerXl final : public PositionalEncoding {
     return ops::reshape(ops::matmul(merged, code, {false, true, 1.0}),
                         {batch, heads_, rows, length});
   }
-
-  // Numbers in the sinusoids of all pairs that are made: 8 MB in f32.
-  static constexpr int64_t kPairs = int64_t(1) << 21;
 
   int64_t clamp_, heads_, head_dim_, width_;
   double scale_;

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "tests/catch.h"
+#include "tests/core/cpu/kernel_test.h"
 
 namespace longshot::cpu {
 namespace {
@@ -492,19 +493,15 @@ TEST_CASE("attention: bits do not depend on the number of threads", "[cpu]") {
     for (int n : {2, 3, 4}) {
       set_threads(n);
       const auto many = run<float>(c, in);
-      const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
-        return a.size() == b.size() &&
-               (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-      };
-      CHECK(same(one.out, many.out));
-      CHECK(same(one.log_sum_exp, many.log_sum_exp));
-      CHECK(same(one.dquery, many.dquery));
-      CHECK(same(one.dkey, many.dkey));
-      CHECK(same(one.dvalue, many.dvalue));
-      CHECK(same(one.dtable, many.dtable));
-      CHECK(same(one.ddense, many.ddense));
-      CHECK(same(one.drelative, many.drelative));
-      CHECK(same(one.drelative_bias, many.drelative_bias));
+      test::expect_same_bits(one.out, many.out, "out");
+      test::expect_same_bits(one.log_sum_exp, many.log_sum_exp, "log_sum_exp");
+      test::expect_same_bits(one.dquery, many.dquery, "dquery");
+      test::expect_same_bits(one.dkey, many.dkey, "dkey");
+      test::expect_same_bits(one.dvalue, many.dvalue, "dvalue");
+      test::expect_same_bits(one.dtable, many.dtable, "dtable");
+      test::expect_same_bits(one.ddense, many.ddense, "ddense");
+      test::expect_same_bits(one.drelative, many.drelative, "drelative");
+      test::expect_same_bits(one.drelative_bias, many.drelative_bias, "drelative_bias");
     }
     set_threads(0);
   }

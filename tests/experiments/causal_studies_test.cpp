@@ -58,7 +58,8 @@ std::string source_text() {
 
 }  // namespace
 
-TEST_CASE("kazemnejad2023 in small: a causal model without positions copies past its lengths") {
+TEST_CASE("kazemnejad2023 in small: a causal model without positions copies past its lengths",
+          "[miniature]") {
   const Folder folder;
   const Report report = report_of(folder, "kazemnejad2023", R"(
 [task]
@@ -82,7 +83,8 @@ cells = [{ encoding = "none" }, { encoding = "rope" }]
   CHECK(at(rope, 14) <= 0.1);
 }
 
-TEST_CASE("press2022 and rope_scaling in small: who breaks down beyond, and what mends it") {
+TEST_CASE("press2022 and rope_scaling in small: who breaks down beyond, and what mends it",
+          "[miniature]") {
   const Folder folder;
   const std::string corpus = "task.corpus=" + folder.write("corpus.txt", source_text());
   const std::string shorter = R"(

@@ -44,7 +44,8 @@ std::map<std::string, Result> results_of(const std::string& config,
 
 }  // namespace
 
-TEST_CASE("miniature of chiang2022: ln n on the logits carries FIRST from 10 to 1,000") {
+TEST_CASE("miniature of chiang2022: ln n on the logits carries FIRST from 10 to 1,000",
+          "[miniature]") {
   auto results =
       results_of("chiang2022/first.toml",
                  {"sweep.grid.seed=[1]", "sweep.cells=[{train.lengths={min=10, max=10}}]",
@@ -58,7 +59,8 @@ TEST_CASE("miniature of chiang2022: ln n on the logits carries FIRST from 10 to 
   CHECK(without.accuracy.at(1000) <= 0.9);
 }
 
-TEST_CASE("miniature of ruoss2023: randomised rope sorts strings of 20, sinusoidal does not") {
+TEST_CASE("miniature of ruoss2023: randomised rope sorts strings of 20, sinusoidal does not",
+          "[miniature]") {
   auto results = results_of("ruoss2023/mini.toml",
                             {"task=bucket_sort", "train.steps=3000", "train.lengths.max=10",
                              "evaluate.lengths=[20]", "evaluate.samples=512", "sweep.grid.seed=[1]",

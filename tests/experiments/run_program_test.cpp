@@ -313,7 +313,8 @@ TEST_CASE("predict agrees with the evaluator and with the model itself, digit by
   longshot::load_parameters(cell + "/checkpoint.safetensors", *built.encoder);
   const longshot::TaskSpec spec = built.task->spec();
 
-  for (const json& scored : summary_of(cell).at("evaluation").at("lengths")) {
+  const json summary = summary_of(cell);
+  for (const json& scored : summary.at("evaluation").at("lengths")) {
     const int64_t length = scored.at("length");
     std::string ids, characters, objects;
     std::vector<longshot::Example> examples(scored.at("samples").get<size_t>());

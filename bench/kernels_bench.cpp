@@ -1,14 +1,13 @@
 // Memory-bound kernels: layer norm, cross-entropy, GELU, AdamW, and a plain copy beside them.
 //
-// Every benchmark reports bytes_per_second of the traffic that the kernel cannot avoid, counting
-// what a store really costs: a line that is written without having been read is first fetched
-// (write-allocate), so it counts twice. A kernel at the limit shows the copy's figure; one at 1
-// / 1.3 of it takes 1.3 times as long as the memory alone needs. Arrays exceed the last-level
-// cache.
+// Every benchmark reports its time over what the traffic that it cannot avoid needs at the rate of
+// a plain copy, counting what a store really costs: a line that is written without having been
+// read is first fetched (write-allocate), so it counts twice. Arrays exceed the last-level cache.
 #include <benchmark/benchmark.h>
 #include <cstdint>
 #include <vector>
 
+#include "bench/limits.h"
 #include "core/cpu/activation.h"
 #include "core/cpu/cross_entropy.h"
 #include "core/cpu/dropout.h"
@@ -16,7 +15,7 @@
 #include "core/cpu/norm.h"
 #include "core/cpu/optimizer.h"
 
-namespace longshot {
+namespace longshot::bench {
 namespace {
 
 constexpr int64_t kElements = int64_t(96) << 20;  // 384 MB of f32
@@ -27,9 +26,13 @@ std::vector<float> filled(int64_t n) {
   return values;
 }
 
-// `streams`: arrays read, plus two for each array that is only written.
-void count(benchmark::State& state, int64_t elements, int64_t streams) {
-  state.SetBytesProcessed(state.iterations() * elements * streams * int64_t(sizeof(float)));
+// `streams`: arrays read, plus two for each array that is only written; `row_streams`: the same of
+// the arrays that have one element for each of `rows`.
+template <class Kernel>
+void measure(benchmark::State& state, int streams, const Kernel& kernel, int64_t rows = 0,
+             int row_streams = 0) {
+  const double transfers = double(kElements) * streams + double(rows) * row_streams;
+  against_bandwidth(state, transfers * sizeof(float), kernel);
 }
 
 void copy(benchmark::State& state) {
@@ -37,8 +40,7 @@ void copy(benchmark::State& state) {
   std::vector<float> y(x.size());
   AffineArgs args;
   args.n = kElements, args.x = x.data(), args.y = y.data();
-  for (auto _ : state) cpu::affine<float>(args);
-  count(state, kElements, 3);
+  measure(state, 3, [&] { cpu::affine<float>(args); });
 }
 
 void gelu(benchmark::State& state) {
@@ -46,8 +48,7 @@ void gelu(benchmark::State& state) {
   std::vector<float> y(x.size());
   UnaryArgs args;
   args.op = Unary::gelu, args.n = kElements, args.x = x.data(), args.y = y.data();
-  for (auto _ : state) cpu::unary<float>(args);
-  count(state, kElements, 3);
+  measure(state, 3, [&] { cpu::unary<float>(args); });
 }
 
 void gelu_backward(benchmark::State& state) {
@@ -56,8 +57,7 @@ void gelu_backward(benchmark::State& state) {
   UnaryBackwardArgs args;
   args.op = Unary::gelu, args.n = kElements, args.x = x.data(), args.dy = x.data(),
   args.dx = dx.data();
-  for (auto _ : state) cpu::unary_backward<float>(args);
-  count(state, kElements, 3);
+  measure(state, 3, [&] { cpu::unary_backward<float>(args); });
 }
 
 void dropout(benchmark::State& state) {
@@ -68,8 +68,7 @@ void dropout(benchmark::State& state) {
   DropoutArgs args;
   args.n = kElements, args.x = x.data(), args.y = y.data();
   args.dropout.p = 0.1f, args.dropout.state = &step;
-  for (auto _ : state) cpu::dropout<float>(args);
-  count(state, kElements, 3);
+  measure(state, 3, [&] { cpu::dropout<float>(args); });
 }
 
 void layer_norm(benchmark::State& state) {
@@ -80,8 +79,8 @@ void layer_norm(benchmark::State& state) {
   args.rows = rows, args.columns = columns, args.x = x.data(), args.y = y.data();
   args.gain = gain.data(), args.bias = bias.data();
   args.mean = mean.data(), args.inverse_deviation = inverse.data();
-  for (auto _ : state) cpu::norm<float>(args);
-  count(state, kElements, 3);
+  measure(
+      state, 3, [&] { cpu::norm<float>(args); }, rows, 4);
 }
 
 void layer_norm_backward(benchmark::State& state) {
@@ -93,8 +92,8 @@ void layer_norm_backward(benchmark::State& state) {
   args.rows = rows, args.columns = columns, args.sum = x.data(), args.dy = dy.data();
   args.gain = gain.data(), args.mean = mean.data(), args.inverse_deviation = inverse.data();
   args.dx = dx.data(), args.dgain = dgain.data(), args.dbias = dbias.data();
-  for (auto _ : state) cpu::norm_backward<float>(args);
-  count(state, kElements, 4);
+  measure(
+      state, 4, [&] { cpu::norm_backward<float>(args); }, rows, 2);
 }
 
 struct CrossEntropyProblem {
@@ -121,8 +120,8 @@ struct CrossEntropyProblem {
 
 void cross_entropy(benchmark::State& state) {
   CrossEntropyProblem problem(state.range(0));
-  for (auto _ : state) problem.forward();
-  count(state, kElements, 1);
+  measure(
+      state, 1, [&] { problem.forward(); }, problem.rows, 5);
 }
 
 void cross_entropy_backward(benchmark::State& state) {
@@ -134,8 +133,8 @@ void cross_entropy_backward(benchmark::State& state) {
   args.rows = problem.rows, args.columns = problem.columns, args.logits = problem.logits.data();
   args.targets = problem.targets.data(), args.log_sum_exp = problem.lse.data();
   args.denominator = &problem.denominator, args.dloss = &dloss, args.dlogits = dlogits.data();
-  for (auto _ : state) cpu::cross_entropy_backward<float>(args);
-  count(state, kElements, 3);
+  measure(
+      state, 3, [&] { cpu::cross_entropy_backward<float>(args); }, problem.rows, 2);
 }
 
 void adamw(benchmark::State& state) {
@@ -150,19 +149,19 @@ void adamw(benchmark::State& state) {
   args.parameter = p.data(), args.gradient = g.data();
   args.first_moment = m.data(), args.second_moment = v.data();
   args.state = &step, args.update = &update;
-  for (auto _ : state) cpu::adam<float>(args);
-  count(state, kElements, 7);  // four read, three written back: nothing is fetched for a store
+  // Four read, three written back: nothing is fetched for a store.
+  measure(state, 7, [&] { cpu::adam<float>(args); });
 }
 
-BENCHMARK(copy)->UseRealTime();
-BENCHMARK(gelu)->UseRealTime();
-BENCHMARK(gelu_backward)->UseRealTime();
-BENCHMARK(dropout)->UseRealTime();
-BENCHMARK(layer_norm)->Arg(64)->Arg(512)->Arg(4096)->UseRealTime();
-BENCHMARK(layer_norm_backward)->Arg(64)->Arg(512)->UseRealTime();
-BENCHMARK(cross_entropy)->Arg(16)->Arg(256)->Arg(32768)->UseRealTime();
-BENCHMARK(cross_entropy_backward)->Arg(16)->Arg(256)->Arg(32768)->UseRealTime();
-BENCHMARK(adamw)->UseRealTime();
+BENCHMARK(copy)->UseManualTime()->Iterations(1);
+BENCHMARK(gelu)->UseManualTime()->Iterations(1);
+BENCHMARK(gelu_backward)->UseManualTime()->Iterations(1);
+BENCHMARK(dropout)->UseManualTime()->Iterations(1);
+BENCHMARK(layer_norm)->Arg(64)->Arg(512)->Arg(4096)->UseManualTime()->Iterations(1);
+BENCHMARK(layer_norm_backward)->Arg(64)->Arg(512)->UseManualTime()->Iterations(1);
+BENCHMARK(cross_entropy)->Arg(16)->Arg(256)->Arg(32768)->UseManualTime()->Iterations(1);
+BENCHMARK(cross_entropy_backward)->Arg(16)->Arg(256)->Arg(32768)->UseManualTime()->Iterations(1);
+BENCHMARK(adamw)->UseManualTime()->Iterations(1);
 
 }  // namespace
-}  // namespace longshot
+}  // namespace longshot::bench

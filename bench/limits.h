@@ -1,21 +1,89 @@
-// What the kernels are measured against: this machine's FMA peak and memory bandwidth.
+// What the kernels are measured against, measured in turn with them: this machine's FMA peak or
+// memory bandwidth, and a peer that does the same work.
+//
+// Neighbours on the same hardware and changing clocks move every figure by a third within minutes.
+// So short slices of kernel, limit and peer alternate and the fastest of each counts: one
+// undisturbed moment is enough, and what disturbs for longer disturbs all of them.
 #pragma once
 
+#include <algorithm>
 #include <benchmark/benchmark.h>
+#include <chrono>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 namespace longshot::bench {
 
-struct Limits {
-  double flops = 0;      // FLOP/s, f32
-  double bandwidth = 0;  // bytes/s
-};
-const Limits& limits();  // as measured when the program began
+// One slice of a limit: FLOP/s (f32, about 2 ms), bytes/s (a copy of 384 MB, its write-allocate
+// counted).
+double peak_slice();
+double bandwidth_slice();
 
-// Adds the counters GFLOP/s and share_of_peak. The peak is measured again after the kernel and the
-// higher of that and the first one counts, so that a slower clock does not flatter.
-void report_flops(benchmark::State& state, double flops_per_iteration);
+constexpr double kSeconds = 1.0;        // for one benchmark, at least kLeastSlices slices of each
+constexpr double kSliceSeconds = 4e-3;  // a slice is at least one call
+constexpr int kLeastSlices = 10;
+
+// Seconds a call over one slice. `warm`: after a call that only fills the caches again.
+template <class Call>
+double slice(const Call& call, bool warm) {
+  using Clock = std::chrono::steady_clock;
+  if (warm) call();
+  const auto start = Clock::now();
+  for (int64_t calls = 1;; ++calls) {
+    call();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (seconds > kSliceSeconds) return seconds / double(calls);
+  }
+}
+
+struct Measured {
+  double seconds;  // a call of the kernel
+  double limit;    // FLOP/s or bytes/s
+  double peer;     // seconds a call, 0 without a peer
+};
+struct NoPeer {};
+
+template <class Kernel, class Limit, class Peer = NoPeer>
+Measured in_turn(bool warm, const Kernel& kernel, const Limit& limit, const Peer& peer = {}) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(kSeconds);
+  Measured best{1e30, 0, 0};
+  for (int done = 0; done < kLeastSlices || Clock::now() < end; ++done) {
+    best.limit = std::max(best.limit, limit());
+    best.seconds = std::min(best.seconds, slice(kernel, warm));
+    if constexpr (!std::is_same_v<Peer, NoPeer>) {
+      const double seconds = slice(peer, warm);
+      best.peer = done == 0 ? seconds : std::min(best.peer, seconds);
+    }
+  }
+  return best;
+}
+
+// The one iteration that Google Benchmark sees takes as long as a call. Counters: GFLOP/s,
+// share_of_peak, and times_peer (the peer's time over ours) where there is one.
+template <class Kernel, class Peer = NoPeer>
+void against_peak(benchmark::State& state, double flops, const Kernel& kernel,
+                  const Peer& peer = {}) {
+  for (auto _ : state) {
+    const Measured m = in_turn(true, kernel, peak_slice, peer);
+    state.SetIterationTime(m.seconds);
+    state.counters["GFLOP/s"] = 1e-9 * flops / m.seconds;
+    state.counters["share_of_peak"] = flops / m.seconds / m.limit;
+    if (m.peer > 0) state.counters["times_peer"] = m.peer / m.seconds;
+  }
+}
+
+// Counters: bytes_per_second, and over_traffic, the time over what `bytes` take at the copy's rate.
+template <class Kernel>
+void against_bandwidth(benchmark::State& state, double bytes, const Kernel& kernel) {
+  for (auto _ : state) {
+    const Measured m = in_turn(false, kernel, bandwidth_slice);
+    state.SetIterationTime(m.seconds);
+    state.counters["bytes_per_second"] = bytes / m.seconds;
+    state.counters["over_traffic"] = m.seconds * m.limit / bytes;
+  }
+}
 
 std::vector<float> random_floats(int64_t n, uint32_t stream);
 

@@ -1,29 +1,31 @@
 // bench_kernels: measures the machine's limits, then each kernel as a share of them.
-#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fmt/core.h>
 #include <string>
 
 #include "bench/limits.h"
+#include "core/cpu/elementwise.h"
 #include "core/cpu/peak.h"
 #include "core/parallel.h"
 #include "core/random.h"
 
 namespace longshot::bench {
-namespace {
-Limits measured;
+
+double peak_slice() {
+  return cpu::measure_fma_peak(0, 1);
 }
 
-const Limits& limits() {
-  return measured;
-}
-
-void report_flops(benchmark::State& state, double flops_per_iteration) {
-  const double peak = std::max(measured.flops, cpu::measure_fma_peak());
-  using benchmark::Counter;
-  const double total = flops_per_iteration * double(state.iterations());
-  state.counters["GFLOP/s"] = Counter(total * 1e-9, Counter::kIsRate);
-  state.counters["share_of_peak"] = Counter(total / peak, Counter::kIsRate);
+double bandwidth_slice() {
+  constexpr int64_t kElements = int64_t(96) << 20;
+  static const std::vector<float> from(size_t(kElements), 1.0f);
+  static std::vector<float> to(from.size());
+  AffineArgs args;
+  args.n = kElements, args.x = from.data(), args.y = to.data();
+  const auto start = std::chrono::steady_clock::now();
+  cpu::affine<float>(args);
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  return 3.0 * sizeof(float) * double(kElements) / passed.count();
 }
 
 std::vector<float> random_floats(int64_t n, uint32_t stream) {
@@ -51,12 +53,11 @@ int main(int argc, char** argv) {
     if (std::getenv(name) != nullptr)
       fmt::print(stderr, "bench_kernels: {} is set and handicaps OpenBLAS; unset it to compare\n",
                  name);
-  auto& limits = longshot::bench::measured;
-  limits.flops = longshot::cpu::measure_fma_peak();
-  limits.bandwidth = longshot::cpu::measure_bandwidth();
   benchmark::AddCustomContext("threads", fmt::format("{}", longshot::threads()));
-  benchmark::AddCustomContext("fma_peak_gflops", fmt::format("{:.1f}", limits.flops * 1e-9));
-  benchmark::AddCustomContext("bandwidth_gb_per_s", fmt::format("{:.2f}", limits.bandwidth * 1e-9));
+  benchmark::AddCustomContext("fma_peak_gflops",
+                              fmt::format("{:.1f}", longshot::cpu::measure_fma_peak() * 1e-9));
+  benchmark::AddCustomContext("bandwidth_gb_per_s",
+                              fmt::format("{:.2f}", longshot::cpu::measure_bandwidth() * 1e-9));
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

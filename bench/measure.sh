@@ -15,16 +15,20 @@ cmake --build "$build" --target longshot bench_kernels >/dev/null
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# kernels THREADS FILTER: name;ms;GFLOP/s;share of peak;bytes/s, a line for each benchmark.
+# kernels THREADS FILTER: name;ms;bytes/s and then share of peak, time of the peer over ours, time over that of
+# the traffic, each 0 where a benchmark has none. A line for each.
 kernels() {
-  "$build/bench/bench_kernels" --threads="$1" --benchmark_filter="$2" --benchmark_min_time=0.1 \
-    --benchmark_format=csv 2>"$work/context" | awk -F, '
+  "$build/bench/bench_kernels" --threads="$1" --benchmark_filter="$2" --benchmark_format=csv 2>"$work/context" | awk -F, '
+      function of(key) { return column[key] ? $column[key] + 0 : 0 }
       /^name,/ { for (i = 1; i <= NF; ++i) { gsub(/"/, "", $i); column[$i] = i } next }
-      column["name"] { name = $1; gsub(/"|\/real_time/, "", name)
+      column["name"] { name = $1; gsub(/"|\/iterations.*/, "", name)
         scale = $column["time_unit"] == "ns" ? 1e-6 : $column["time_unit"] == "us" ? 1e-3 : 1
-        flops = column["GFLOP/s"] ? $column["GFLOP/s"] : ""
-        share = column["share_of_peak"] ? $column["share_of_peak"] : ""
-        print name ";" $column["real_time"] * scale ";" flops ";" share ";" $column["bytes_per_second"] }'
+        print name ";" of("real_time") * scale ";" of("bytes_per_second") ";" of("share_of_peak") ";" of("times_peer") ";" of("over_traffic") }'
+}
+# products: lines of kernels as rows of a table, against peak and peer.
+products() {
+  awk -F';' '{ name = $1; sub(/^[a-z_]*\//, "", name)
+    printf "| %s | %.3f | %.1f %% | %s |\n", name, $2, 100 * $4, $5 > 0 ? sprintf("%.2f", $5) : "-" }'
 }
 limit() { sed -n "s/^$1: *//p" "$work/context" | head -1; }
 
@@ -35,22 +39,13 @@ for t in "${threads[@]}"; do
   kernels "$t" '^(gemm|openblas)/' >"$work/gemm"
   printf '\n### %s thread(s): FMA peak %s GFLOP/s, bandwidth %s GB/s\n' "$t" "$(limit fma_peak_gflops)" "$(limit bandwidth_gb_per_s)"
   printf '\n| matrix product (rows x inner x columns / transposed) | ms | share of peak | times OpenBLAS |\n|---|---|---|---|\n'
-  awk -F';' '{ split($1, part, "/"); key = substr($1, length(part[1]) + 2)
-      if (part[1] == "gemm") { order[++n] = key; ms[key] = $2; share[key] = $4 } else other[key] = $2 }
-    END { for (i = 1; i <= n; ++i) { k = order[i]
-        printf "| %s | %.3f | %.1f %% | %s |\n", k, ms[k], 100 * share[k], k in other ? sprintf("%.2f", other[k] / ms[k]) : "-" } }' "$work/gemm"
-
-  kernels "$t" '^(attention|composed_attention)/' >"$work/attention"
+  awk -F';' -v OFS=';' '{ key = $1; sub(/^[a-z]*\//, "", key) } $1 ~ /^gemm/ { order[++n] = key; line[key] = $0 } $1 ~ /^openblas/ { ms[key] = $2 }
+    END { for (i = 1; i <= n; ++i) { $0 = line[order[i]]; $5 = ms[order[i]] / $2; print } }' "$work/gemm" | products
   printf '\n| attention (batch x heads x length x head width), forward + backward | ms | share of peak | times the composition |\n|---|---|---|---|\n'
-  awk -F';' '{ split($1, part, "/"); key = substr($1, length(part[1]) + 2)
-      if (part[1] == "attention") { order[++n] = key; ms[key] = $2; share[key] = $4 } else other[key] = $2 }
-    END { for (i = 1; i <= n; ++i) { k = order[i]
-        printf "| %s | %.3f | %.1f %% | %s |\n", k, ms[k], 100 * share[k], k in other ? sprintf("%.2f", other[k] / ms[k]) : "-" } }' "$work/attention"
-
-  kernels "$t" '^(copy|gelu|gelu_backward|dropout|layer_norm|layer_norm_backward|cross_entropy|cross_entropy_backward|adamw)(/|$)' >"$work/memory"
+  kernels "$t" '^attention/' | products
   printf '\n| memory-bound kernel (/ row length) | ms | GB/s | time over what its traffic needs at the copy'"'"'s rate |\n|---|---|---|---|\n'
-  awk -F';' '$1 == "copy" { copy = $5 }
-    { printf "| %s | %.1f | %.2f | %.2f |\n", $1, $2, 1e-9 * $5, copy / $5 }' "$work/memory"
+  kernels "$t" '^(copy|gelu|gelu_backward|dropout|layer_norm|layer_norm_backward|cross_entropy|cross_entropy_backward|adamw)(/|$)' |
+    awk -F';' '{ printf "| %s | %.1f | %.2f | %.2f |\n", $1, $2, 1e-9 * $3, $6 }'
 done
 
 printf '\n| whole step | threads | ms (10 %% to 90 %%) | tokens/s | GFLOP/s | share of peak | MB |\n|---|---|---|---|---|---|---|\n'

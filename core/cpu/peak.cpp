@@ -45,12 +45,12 @@ struct Free {
 
 }  // namespace
 
-double measure_fma_peak(int thread_count) {
+double measure_fma_peak(int thread_count, int attempts) {
   [[maybe_unused]] const int count = resolve(thread_count);  // only pragmas read it
   constexpr int64_t kRounds = 400000;                        // about 2 ms
   double best = 1e30;
   float sink = 0;
-  for (int attempt = 0; attempt < 25; ++attempt) {
+  for (int attempt = 0; attempt < attempts; ++attempt) {
     const auto start = Clock::now();
 #pragma omp parallel num_threads(count)
     {

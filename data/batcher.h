@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "data/batch.h"
@@ -17,9 +18,11 @@ class Batcher {
   explicit Batcher(const Task& task);
 
   // Rows first_row .. first_row + rows - 1 of optimizer step `step`, whose batch has `step_rows`
-  // rows in all (batch * accumulate). Cutting a step into micro-batches changes no example, and
-  // with draw = "batch" all of them have the step's one length. `lengths` must be resolved. Row r
-  // is example step * step_rows + r of the training split.
+  // rows in all (batch * accumulate), laid out as in that whole batch: the same examples, the same
+  // padded length, the same span of predictions. So an element has the same place in its sample
+  // however a step is cut, and with it the same dropout. `lengths` must be resolved. Row r is
+  // example step * step_rows + r of the training split. Micro-batches asked for in turn share one
+  // making of the step's examples.
   void training(uint64_t seed, uint64_t step, const LengthOptions& lengths, int64_t step_rows,
                 int64_t first_row, int64_t rows, Batch& out);
 
@@ -30,11 +33,21 @@ class Batcher {
                   int64_t rows, Batch& out);
 
  private:
-  void assemble(int64_t rows, Batch& out);
+  // The step that examples_ holds.
+  struct Step {
+    uint64_t seed = 0, step = 0;
+    int64_t rows = 0;
+    LengthOptions lengths;
+    bool operator==(const Step&) const = default;
+  };
+  void make_step(const Step& wanted);
+  void assemble(int64_t held, int64_t first_row, int64_t rows, Batch& out);
 
   const Task& task_;
   TaskSpec spec_;
   std::vector<Example> examples_;
+  std::vector<int64_t> task_lengths_;  // of examples_
+  std::optional<Step> made_;
 };
 
 }  // namespace longshot

@@ -24,6 +24,7 @@ struct LengthOptions {
   int64_t length = 0;
   std::string curriculum = "none";
   int64_t curriculum_steps = 0;
+  bool operator==(const LengthOptions&) const = default;
 
   void fields(FieldVisitor& visit) {
     visit.field("min", min, "shortest training length", at_least(1));

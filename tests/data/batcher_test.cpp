@@ -1,5 +1,6 @@
 #include "data/batcher.h"
 
+#include <algorithm>
 #include <map>
 
 #include "tests/data/task_check.h"
@@ -133,29 +134,62 @@ TEST_CASE("batcher: a step is a pure function, whatever was made before it", "[d
   CHECK_FALSE(same(a, b));
 }
 
-TEST_CASE("batcher: micro-batches together are the large batch", "[data]") {
-  const auto task = make("bucket_sort");
-  for (const std::string draw : {"batch", "sequence"}) {
-    INFO("draw = " << draw);
-    const LengthOptions range = lengths("max = 9\ndraw = \"" + draw + "\"").resolve(100, *task);
-    Batcher batcher(*task);
+// Rows first .. first + part.rows - 1 of the whole batch, padding and span of predictions included.
+void check_rows(const Batch& part, const Batch& whole, int64_t first) {
+  const auto rows = [&](const auto& all, int64_t width) {
+    return std::vector(all.begin() + first * width, all.begin() + (first + part.rows) * width);
+  };
+  REQUIRE(part.length == whole.length);
+  REQUIRE(part.output_begin == whole.output_begin);
+  REQUIRE(part.outputs == whole.outputs);
+  REQUIRE(part.first_index == whole.first_index + uint64_t(first));
+  REQUIRE(part.lengths == rows(whole.lengths, 1));
+  REQUIRE(part.task_lengths == rows(whole.task_lengths, 1));
+  REQUIRE(part.tokens == rows(whole.tokens, whole.length));
+  REQUIRE(part.targets == rows(whole.targets, whole.outputs));
+  REQUIRE(part.scored == rows(whole.scored, whole.outputs));
+}
+
+// Where rows differ in length, each micro-batch alone would often be padded to less.
+TEST_CASE("batcher: micro-batches are rows of the large batch, padding included", "[data]") {
+  // Three tokens each, and one to four placeholders.
+  const TemporaryFile file(
+      "{\"input\": [1, 2, 3], \"target\": [0]}\n{\"input\": [3, 2, 1], \"target\": [1, 0]}\n"
+      "{\"input\": [2, 2, 3], \"target\": [0, 0, 1]}\n"
+      "{\"input\": [1, 1, 3], \"target\": [1, 1, 1, 0]}\n");
+  struct Case {
+    std::string task, options, draw;
+  };
+  for (const Case& c : {Case{"bucket_sort", "", "batch"}, Case{"bucket_sort", "", "sequence"},
+                        Case{"even_pairs", "", "sequence"}, Case{"addition", "", "sequence"},
+                        Case{"jsonl",
+                             fmt::format("train = \"{0}\"\ntest = \"{0}\"\nvalid_fraction = 0\n"
+                                         "target = \"placeholders\"",
+                                         file.path()),
+                             "batch"}}) {
+    INFO(c.task << ", draw = " << c.draw);
+    const auto task = make(c.task, c.options);
+    const LengthOptions range = lengths("max = 9\ndraw = \"" + c.draw + "\"").resolve(100, *task);
+    Batcher batcher(*task), other(*task);
     Batch whole, part;
-    for (uint64_t step = 0; step < 5; ++step) {
+    bool moved = false;
+    for (uint64_t step = 0; step < 8; ++step) {
       batcher.training(1, step, range, 6, 0, 6, whole);
       int64_t counted = 0;
       for (int64_t first = 0; first < 6; first += 2) {
         batcher.training(1, step, range, 6, first, 2, part);
+        check_rows(part, whole, first);
         counted += part.target_count;
-        for (int64_t row = 0; row < 2; ++row) {
-          const int64_t other = first + row;
-          REQUIRE(part.lengths[size_t(row)] == whole.lengths[size_t(other)]);
-          for (int64_t i = 0; i < part.lengths[size_t(row)]; ++i)
-            REQUIRE(part.tokens[size_t(row * part.length + i)] ==
-                    whole.tokens[size_t(other * whole.length + i)]);
-        }
+        moved = moved || *std::max_element(part.lengths.begin(), part.lengths.end()) < part.length;
+        // In any order, and after other work.
+        const int64_t back = 4 - first;
+        other.training(1, step, range, 6, back, 2, part);
+        check_rows(part, whole, back);
+        other.evaluation(1, Split::test, 3, 0, 0, 2, part);
       }
       REQUIRE(counted == whole.target_count);
     }
+    CHECK(moved == (c.task == "jsonl" || c.draw == "sequence"));
   }
 }
 

@@ -33,6 +33,7 @@ struct Setup {
   std::string task_options;
   std::string encoding = "type = \"sinusoidal\"";
   std::string positions = "type = \"randomized\"\nmax = 64\n";
+  DType dtype = DType::f32;
   Setup() {
     model.dim = 16;
     model.layers = 2;
@@ -60,7 +61,8 @@ struct Run {
   std::unique_ptr<Encoder> encoder;
   std::unique_ptr<Trainer> trainer;
   explicit Run(const Setup& setup) {
-    context = std::make_unique<Context>(testing::backend_for(DType::f32));
+    context = std::make_unique<Context>(testing::backend_for(setup.dtype),
+                                        ContextOptions{.dtype = setup.dtype, .heap = {}});
     task = make_task(setup.task, parse_toml(setup.task_options, "task"));
     const TaskSpec spec = task->spec();
     EncoderInterface interface;

@@ -1,6 +1,6 @@
 // The trainer's promises: equal bits across stop and resume, thread counts and evaluation habits;
-// accumulation equals the large batch; divergence and signals end a run with a usable state.
-// Pitfall cases B23 to B28, B31, B35.
+// divergence and signals end a run with a usable state.
+// Pitfall cases B23 to B28, B31, B35. (Accumulation: accumulation_test.cpp.)
 #include <algorithm>
 #include <cmath>
 
@@ -66,27 +66,6 @@ TEST_CASE("evaluating more often, or never, changes nothing", "[train]") {
   setup.options.train.evaluate_every = 5;
   setup.options.evaluate.by_position = true;
   CHECK(trained(setup) == never);
-}
-
-// B24: the mean over all targets of the step, not a mean of means.
-TEST_CASE("accumulated micro-batches equal the large batch (B24)", "[train]") {
-  for (const char* draw : {"batch", "sequence"}) {
-    Setup large;
-    large.options.train.lengths.draw = draw;
-    large.options.train.batch = 12;
-    large.options.train.steps = 3;
-    // Dropout is drawn by the element's index in its sample, which padding to another length moves.
-    large.model.dropout = std::string(draw) == "batch" ? 0.1 : 0.0;
-    Setup small = large;
-    small.options.train.batch = 4;
-    small.options.train.accumulate = 3;
-    const std::vector<float> a = trained(large), b = trained(small);
-    REQUIRE(a.size() == b.size());
-    for (size_t i = 0; i < a.size(); ++i) {
-      INFO(draw << " parameter " << i);
-      REQUIRE(a[i] == Approx(b[i]).margin(2e-6).epsilon(1e-4));
-    }
-  }
 }
 
 // B25: samples count once, whatever the batch; B28: evaluation draws nothing.

@@ -1,4 +1,5 @@
-// Memory-bound kernels: layer norm, cross-entropy, GELU, AdamW, and a plain copy beside them.
+// Memory-bound kernels: layer norm, cross-entropy, GELU, AdamW, and a plain copy and a plain read
+// beside them.
 //
 // Every benchmark reports its time over what the traffic that it cannot avoid needs at the rate of
 // a plain copy, counting what a store really costs: a line that is written without having been
@@ -14,6 +15,8 @@
 #include "core/cpu/elementwise.h"
 #include "core/cpu/norm.h"
 #include "core/cpu/optimizer.h"
+#include "core/cpu/simd.h"
+#include "core/parallel.h"
 
 namespace longshot::bench {
 namespace {
@@ -41,6 +44,24 @@ void copy(benchmark::State& state) {
   AffineArgs args;
   args.n = kElements, args.x = x.data(), args.y = y.data();
   measure(state, 3, [&] { cpu::affine<float>(args); });
+}
+
+// What reading alone takes: a core keeps fewer requests in flight without stores among them.
+void read(benchmark::State& state) {
+  using V = cpu::Vec<float>;
+  const auto x = filled(kElements);
+  constexpr int64_t kPiece = int64_t(1) << 18;
+  measure(state, 1, [&] {
+    parallel_for(kElements / kPiece, [&](int64_t piece) {
+      const float* part = x.data() + piece * kPiece;
+      V sum = V::zero();
+      for (int64_t i = 0; i < kPiece; i += V::kWidth) {
+        __builtin_prefetch(part + i + 2048, 0, 2);
+        sum += V::load(part + i);
+      }
+      benchmark::DoNotOptimize(sum);
+    });
+  });
 }
 
 void gelu(benchmark::State& state) {
@@ -154,6 +175,7 @@ void adamw(benchmark::State& state) {
 }
 
 BENCHMARK(copy)->UseManualTime()->Iterations(1);
+BENCHMARK(read)->UseManualTime()->Iterations(1);
 BENCHMARK(gelu)->UseManualTime()->Iterations(1);
 BENCHMARK(gelu_backward)->UseManualTime()->Iterations(1);
 BENCHMARK(dropout)->UseManualTime()->Iterations(1);

@@ -44,7 +44,7 @@ for t in "${threads[@]}"; do
   printf '\n| attention (batch x heads x length x head width), forward + backward | ms | share of peak | times the composition |\n|---|---|---|---|\n'
   kernels "$t" '^attention/' | products
   printf '\n| memory-bound kernel (/ row length) | ms | GB/s | time over what its traffic needs at the copy'"'"'s rate |\n|---|---|---|---|\n'
-  kernels "$t" '^(copy|gelu|gelu_backward|dropout|layer_norm|layer_norm_backward|cross_entropy|cross_entropy_backward|adamw)(/|$)' |
+  kernels "$t" '^(copy|read|gelu|gelu_backward|dropout|layer_norm|layer_norm_backward|cross_entropy|cross_entropy_backward|adamw)(/|$)' |
     awk -F';' '{ printf "| %s | %.1f | %.2f | %.2f |\n", $1, $2, 1e-9 * $3, $6 }'
 done
 

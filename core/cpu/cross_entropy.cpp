@@ -4,6 +4,7 @@
 #include "core/cpu/cross_entropy.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/cpu/lanes.h"
 #include "core/cpu/loss_sum.h"
@@ -13,21 +14,105 @@
 namespace longshot::cpu {
 namespace {
 
-constexpr int64_t kBlock = 32;  // rows whose logarithms are taken together
+constexpr int64_t kBlock = 64;  // rows whose logarithms are taken together: whole vectors
 
+// Read-only passes wait for memory more than others: nothing but loads keeps requests in flight.
+// Far ahead into the second-level cache, near ahead into the first. May point past the end.
+LONGSHOT_INLINE void fetch_ahead(const void* p) {
+  __builtin_prefetch(static_cast<const char*>(p) + 8192, 0, 2);
+  __builtin_prefetch(static_cast<const char*>(p) + 1024, 0, 3);
+}
+
+// The lanes of a vector go through a row side by side: lane l of `top` becomes the largest and lane
+// l of `sum` the sum of exp(x - top_l) of the elements l, l + W, l + 2W, ... So the row is read
+// once and nothing is summed across lanes. The first vector is what is left over by whole ones.
 template <class T>
-void log_sum_exp_block(const T* x, int64_t rows, int64_t n, T* out) {
+LONGSHOT_INLINE void lane_sums(const T* x, int64_t n, Vec<T>& top, Vec<T>& sum) {
   using V = Vec<T>;
-  T largest[kBlock], total[kBlock];
-  for (int64_t r = 0; r < rows; ++r) {
-    largest[r] = max_of(n, x + r * n);
-    const V m(largest[r]);
-    total[r] = sum_of<T>(
-        n, [&](V v) { return exp(v - m); }, x + r * n);
+  constexpr int64_t kWidth = V::kWidth, kBlock = 16 * kWidth;
+  const int64_t whole = (n - 1) / kWidth * kWidth;
+  // Instead of -infinity, whose differences are NaN. Lanes without an element count for nothing in
+  // the end, because then their `top` is this.
+  const V lowest(std::numeric_limits<T>::lowest());
+  top = max(lowest, V::load_partial(x + whole, n - whole, lowest));
+  sum = V(T(1));
+  fetch_ahead(x + whole);
+  for (int64_t begin = 0; begin < whole; begin += kBlock) {
+    const int64_t end = std::min(whole, begin + kBlock);
+    V larger = top;
+    for (int64_t i = begin; i < end; i += kWidth) larger = max(larger, V::load(x + i));
+    sum *= exp_bounded(top - larger);
+    top = larger;
+    for (int64_t i = begin; i < end; i += kWidth) {
+      fetch_ahead(x + i);
+      sum += exp_bounded(V::load(x + i) - top);
+    }
   }
-  map_into<false>(
-      rows, out, [](V m, V s) { return m + log(s); }, static_cast<const T*>(largest),
-      static_cast<const T*>(total));
+}
+
+// The vectors joined by a tree of halves: not a chain, whose latency nothing would hide.
+template <class T, class Join>
+LONGSHOT_INLINE Vec<T> join_vectors(Vec<T> (&a)[Vec<T>::kWidth], Join join) {
+#pragma GCC unroll 4
+  for (int half = Vec<T>::kWidth / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int i = 0; i < half; ++i) a[i] = join(a[i], a[i + half]);
+  return a[0];
+}
+
+// Largest logit and sum of exp(x - largest) of each of at most kWidth rows; a vector lies across
+// the rows, lane by lane of the above.
+template <class T>
+LONGSHOT_INLINE void row_sums(const T* x, int64_t rows, int64_t n, T* largest_out, T* total_out) {
+  using V = Vec<T>;
+  constexpr int kWidth = V::kWidth;
+  V top[kWidth], sum[kWidth], largest[kWidth];
+#pragma GCC unroll 16
+  for (int r = 0; r < kWidth; ++r) {
+    top[r] = sum[r] = V::zero();
+    if (r < rows) lane_sums(x + r * n, n, top[r], sum[r]);
+  }
+  transpose(top);
+  std::copy(top, top + kWidth, largest);
+  const V shift = join_vectors<T>(largest, [](V a, V b) { return max(a, b); });
+  if (n > kWidth) {
+    transpose(sum);
+#pragma GCC unroll 16
+    for (int l = 0; l < kWidth; ++l) sum[l] *= exp_bounded(top[l] - shift);
+  } else {
+#pragma GCC unroll 16
+    for (int l = 0; l < kWidth; ++l) sum[l] = exp_bounded(top[l] - shift);
+  }
+  shift.store(largest_out);
+  join_vectors<T>(sum, [](V a, V b) { return a + b; }).store(total_out);
+}
+
+// Writes the rows' losses; adds them and the number of counted rows to sum and count.
+template <class T>
+void add_losses(const T* x, int64_t rows, int64_t n, const int32_t* targets, const T* log_sum_exp,
+                double smoothing, T* row_loss, double& sum, double& count) {
+  using V = Vec<T>;
+  const double weight = 1 - smoothing;
+  double total = 0;
+  int64_t counted = 0;
+  for (int64_t i = 0; i < rows; ++i, x += n) {
+    const int32_t target = targets[i];
+    if (target < 0) {
+      row_loss[i] = 0;
+      continue;
+    }
+    double loss = double(log_sum_exp[i]) - weight * double(x[target]);
+    if (weight != 1)
+      loss -= smoothing *
+              double(sum_of<T>(
+                  n, [](V v) { return v; }, x)) /
+              double(n);
+    row_loss[i] = T(loss);
+    total += loss;
+    ++counted;
+  }
+  sum += total;
+  count += double(counted);
 }
 
 }  // namespace
@@ -37,6 +122,7 @@ void cross_entropy(const CrossEntropyArgs& args) {
   using V = Vec<T>;
   const int64_t n = args.columns;
   const T* logits = typed<T>(args.logits);
+  T* log_sum_exp = typed<T>(args.log_sum_exp);
   const RowPieces pieces(args.rows, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, n)), 1024);
   ScratchScope scratch;
   double* sums = scratch.allocate<double>(pieces.count);
@@ -47,24 +133,14 @@ void cross_entropy(const CrossEntropyArgs& args) {
         double sum = 0, count = 0;
         for (int64_t r = pieces.begin(p); r < pieces.end(p); r += kBlock) {
           const int64_t block = std::min(kBlock, pieces.end(p) - r);
-          log_sum_exp_block(logits + r * n, block, n, typed<T>(args.log_sum_exp) + r);
-          for (int64_t i = r; i < r + block; ++i) {
-            const T* x = logits + i * n;
-            double loss = 0;
-            if (args.targets[i] >= 0) {
-              loss = double(typed<T>(args.log_sum_exp)[i]) -
-                     (1 - args.smoothing) * double(x[args.targets[i]]);
-              if (args.smoothing != 0) {
-                loss -= args.smoothing *
-                        double(sum_of<T>(
-                            n, [](V v) { return v; }, x)) /
-                        double(n);
-              }
-              sum += loss;
-              count += 1;
-            }
-            typed<T>(args.row_loss)[i] = T(loss);
-          }
+          T largest[kBlock], total[kBlock];
+          for (int64_t i = 0; i < block; i += V::kWidth)
+            row_sums(logits + (r + i) * n, block - i, n, largest + i, total + i);
+          map_into<false>(
+              block, log_sum_exp + r, [](V m, V t) { return m + log(t); },
+              static_cast<const T*>(largest), static_cast<const T*>(total));
+          add_losses(logits + r * n, block, n, args.targets + r, log_sum_exp + r, args.smoothing,
+                     typed<T>(args.row_loss) + r, sum, count);
         }
         sums[p] = sum;
         counts[p] = count;
@@ -94,7 +170,7 @@ void cross_entropy_backward(const CrossEntropyBackwardArgs& args) {
             }
             const V lse(typed<T>(args.log_sum_exp)[r]);
             map_into<kAccumulate>(
-                n, dx, [&](V v) { return s * (exp(v - lse) - smooth); },
+                n, dx, [&](V v) { return s * (exp_bounded(v - lse) - smooth); },
                 typed<T>(args.logits) + r * n);
             dx[args.targets[r]] -= hit;
           }

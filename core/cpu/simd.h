@@ -65,7 +65,8 @@ struct Vec {
     return Vec(Native(*reinterpret_cast<const Unaligned*>(p)));
   }
   LONGSHOT_INLINE void store(T* p) const { *reinterpret_cast<Unaligned*>(p) = v; }
-  static Vec load_partial(const T* p, int64_t n);  // lanes from n on are 0
+  static Vec load_partial(const T* p, int64_t n,
+                          Vec rest = zero());  // lanes from n on: those of rest
   void store_partial(T* p, int64_t n) const;
 
   LONGSHOT_INLINE T operator[](int lane) const { return v[lane]; }
@@ -164,13 +165,16 @@ LONGSHOT_INLINE Vec<T> reciprocal(Vec<T> a) {
 }
 
 template <class T>
-LONGSHOT_INLINE Vec<T> Vec<T>::load_partial(const T* p, int64_t n) {
+LONGSHOT_INLINE Vec<T> Vec<T>::load_partial(const T* p, int64_t n, Vec rest) {
   if (n >= kWidth) return load(p);
 #if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) return Vec(_mm512_maskz_loadu_ps(__mmask16((1u << n) - 1), p));
-  if constexpr (sizeof(T) == 8) return Vec(_mm512_maskz_loadu_pd(__mmask8((1u << n) - 1), p));
+  if constexpr (sizeof(T) == 4)
+    return Vec(_mm512_mask_loadu_ps(rest.v, __mmask16((1u << n) - 1), p));
+  if constexpr (sizeof(T) == 8)
+    return Vec(_mm512_mask_loadu_pd(rest.v, __mmask8((1u << n) - 1), p));
 #endif
-  alignas(kVectorBytes) T lanes[kWidth] = {};
+  alignas(kVectorBytes) T lanes[kWidth];
+  rest.store(lanes);
   for (int64_t i = 0; i < n; ++i) lanes[i] = p[i];
   return load(lanes);
 }
@@ -254,17 +258,12 @@ LONGSHOT_INLINE Vec<T> reverse(Vec<T> a) {
   return detail::reverse<T>(a, std::make_index_sequence<size_t(Vec<T>::kWidth)>{});
 }
 
-// out[c * ld_out + r] = in[r * ld_in + c] for r < rows, c < columns; both at most kWidth. Whole
-// vectors are written: lanes r >= rows of an output row become 0.
+// Element c of vector r to element r of vector c: log2(W) perfect shuffles of vectors i and i +
+// W/2.
 template <class T>
-inline void transpose_tile(const T* in, int64_t ld_in, int64_t rows, int64_t columns, T* out,
-                           int64_t ld_out) {
+LONGSHOT_INLINE void transpose(Vec<T> (&a)[Vec<T>::kWidth]) {
   constexpr int kWidth = Vec<T>::kWidth;
-  // log2(W) perfect shuffles of rows i and i + W/2 are a transposition.
-  Vec<T> a[kWidth], b[kWidth];
-#pragma GCC unroll 16
-  for (int r = 0; r < kWidth; ++r)
-    a[r] = r < rows ? Vec<T>::load_partial(in + r * ld_in, columns) : Vec<T>::zero();
+  Vec<T> b[kWidth];
 #pragma GCC unroll 8
   for (int size = kWidth; size > 1; size /= 2) {
 #pragma GCC unroll 8
@@ -275,6 +274,19 @@ inline void transpose_tile(const T* in, int64_t ld_in, int64_t rows, int64_t col
 #pragma GCC unroll 16
     for (int i = 0; i < kWidth; ++i) a[i] = b[i];
   }
+}
+
+// out[c * ld_out + r] = in[r * ld_in + c] for r < rows, c < columns; both at most kWidth. Whole
+// vectors are written: lanes r >= rows of an output row become 0.
+template <class T>
+inline void transpose_tile(const T* in, int64_t ld_in, int64_t rows, int64_t columns, T* out,
+                           int64_t ld_out) {
+  constexpr int kWidth = Vec<T>::kWidth;
+  Vec<T> a[kWidth];
+#pragma GCC unroll 16
+  for (int r = 0; r < kWidth; ++r)
+    a[r] = r < rows ? Vec<T>::load_partial(in + r * ld_in, columns) : Vec<T>::zero();
+  transpose(a);
 #pragma GCC unroll 16
   for (int c = 0; c < kWidth; ++c)
     if (c < columns) a[c].store(out + c * ld_out);

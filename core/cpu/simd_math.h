@@ -60,6 +60,27 @@ LONGSHOT_INLINE Vec<double> exp(Vec<double> x) {
   return detail::per_lane(x, [](double a) { return std::exp(a); });
 }
 
+// exp(x) for x <= 88, with 13 operations instead of 16: terms of a softmax, whose argument is a
+// logit less the largest. ln 2 in one part costs 5 ulp at x = -87, below 2 from -10 on.
+LONGSHOT_INLINE Vec<float> exp_bounded(Vec<float> x) {
+  using V = Vec<float>;
+  const V magic(12582912.0f), smallest(-87.33654f);
+  const V shifted = fma(x, V(1.44269504f), magic);
+  const V n = shifted - magic;
+  const V r = fma(n, V(-0.693147181f), x);
+  V p(0.001392620336f);
+  p = fma(p, r, V(0.008363194882f));
+  p = fma(p, r, V(0.0416665545f));
+  p = fma(p, r, V(0.1666657689f));
+  p = fma(p, r, V(0.5f));
+  p = fma(p, r, V(1.0f));
+  p = fma(p, r, V(1.0f));
+  return detail::scale_by_power(p, n, bits(shifted) - bits(magic), x, smallest);
+}
+LONGSHOT_INLINE Vec<double> exp_bounded(Vec<double> x) {
+  return exp(x);
+}
+
 // log(x) = e ln 2 + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)).
 LONGSHOT_INLINE Vec<float> log(Vec<float> x) {
   using V = Vec<float>;

@@ -96,12 +96,38 @@ TEST_CASE("cross-entropy survives large logits", "[cpu][loss]") {
   CHECK(problem.backward(1) == std::vector<float>{1, -1, 0});
 }
 
+TEST_CASE("cross-entropy: a class of logit -infinity has probability 0, NaN stays NaN",
+          "[cpu][loss]") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (int64_t columns : {3, 40, 400}) {
+    std::vector<float> logits(size_t(columns), -infinity);
+    logits[0] = logits[2] = 1.5f;
+    Problem<float> problem{1, columns, logits, {2}};
+    CHECK(std::abs(problem.forward().loss[0] - std::log(2.0f)) < 1e-6f);
+    const auto gradient = problem.backward(1);
+    CHECK(std::abs(gradient[0] - 0.5f) < 1e-6f);
+    CHECK(gradient[1] == 0);
+    problem.logits[1] = NAN;
+    CHECK(std::isnan(problem.forward().loss[0]));
+  }
+}
+
 TEMPLATE_TEST_CASE("cross-entropy against double loops", "[cpu][loss]", float, double) {
   using T = TestType;
   struct Case {
     int64_t rows, columns;
   };
-  for (auto [R, C] : {Case{1, 1}, {5000, 3}, {301, 37}, {7, 1009}, {64, 128}, {3, 50021}}) {
+  // Columns round one vector (16 of f32) and round the blocks of 16 vectors, rows round 64.
+  for (auto [R, C] : {Case{1, 1},
+                      {5000, 3},
+                      {65, 16},
+                      {130, 17},
+                      {301, 37},
+                      {7, 1009},
+                      {64, 128},
+                      {17, 272},
+                      {15, 273},
+                      {3, 50021}}) {
     for (double e : {0.0, 0.1}) {
       Problem<T> problem{R, C, uniform<T>(R * C, 1, -5, 5), integers(R, 2, -1, int(C) - 1), e};
       double sum = 0, count = 0;

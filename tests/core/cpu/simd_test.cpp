@@ -53,6 +53,13 @@ TEST_CASE("vector exp, log, tanh and erf are accurate") {
   CHECK(worst_ulp(-87.33f, 88.7f, vexp, dexp) < 1.5);
   CHECK(worst_ulp(-1, 1, vexp, dexp) < 1.5);
   CHECK(at(-87.4f, vexp) == 0);  // instead of a subnormal number
+  auto vbounded = [](Vec<float> x) { return exp_bounded(x); };
+  CHECK(worst_ulp(-87.33f, 88, vbounded, dexp) < 5);
+  CHECK(worst_ulp(-10, 1, vbounded, dexp) < 2);
+  CHECK(at(-87.4f, vbounded) == 0);
+  CHECK(at(-kInfinity, vbounded) == 0);
+  CHECK(at(0, vbounded) == 1);
+  CHECK(std::isnan(at(NAN, vbounded)));
   CHECK(worst_ulp(0.4f, 2.5f, vlog, dlog) < 2.0);
   CHECK(worst_ulp(1e-30f, 1e30f, vlog, dlog) < 2.0);
   CHECK(worst_ulp(1e-42f, 1e-37f, vlog, dlog) < 2.0);

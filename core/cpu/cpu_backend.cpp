@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <fstream>
@@ -20,6 +19,7 @@
 #include "core/cpu/layout.h"
 #include "core/cpu/norm.h"
 #include "core/cpu/optimizer.h"
+#include "core/cpu/pages.h"
 #include "core/cpu/pieces.h"
 #include "core/cpu/pointwise_loss.h"
 #include "core/cpu/reduce.h"
@@ -30,10 +30,6 @@
 namespace longshot {
 namespace {
 
-constexpr size_t kAlignment = 64;
-// Large blocks start on a huge-page border, so that the kernel can back them with huge pages.
-constexpr size_t kLargeBlock = size_t(4) << 20;
-constexpr size_t kHugePage = size_t(2) << 20;
 constexpr int64_t kCopyPiece = 256 * 1024;  // bytes
 
 std::string processor_name() {
@@ -72,20 +68,14 @@ class CpuBackend final : public Backend {
   bool fuses_relative_keys() const override { return true; }
 
   void* allocate(size_t bytes) override {
-    const size_t alignment = bytes >= kLargeBlock ? kHugePage : kAlignment;
-    const size_t size = std::max(bytes, size_t(1));
-    // aligned_alloc wants a multiple of the alignment; the guard is against wrapping round.
-    void* block =
-        size > SIZE_MAX - alignment
-            ? nullptr
-            : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    void* block = cpu::allocate_pages(bytes);
     if (block == nullptr) {
       throw Error(fmt::format("cpu: out of memory: {} bytes ({:.1f} MiB) asked for", bytes,
                               double(bytes) / 1048576.0));
     }
     return block;
   }
-  void release(void* pointer, size_t) override { std::free(pointer); }
+  void release(void* pointer, size_t) override { cpu::release_pages(pointer); }
   void copy_to_device(void* device, const void* host, size_t bytes) override {
     copy_on_device(device, host, bytes);
   }

@@ -5,25 +5,26 @@
 #include <new>
 #include <vector>
 
+#include "core/cpu/pages.h"
 #include "core/error.h"
 
 namespace longshot::cpu {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kSmallestBlock = 256 * 1024;
+constexpr int64_t kSmallestBlock = int64_t(kHugePage);
 
-struct AlignedDelete {
-  void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t(kAlignment)); }
+struct Release {
+  void operator()(std::byte* p) const { release_pages(p); }
 };
 struct Block {
-  std::unique_ptr<std::byte, AlignedDelete> memory;
+  std::unique_ptr<std::byte, Release> memory;
   int64_t size = 0;
 };
 Block make_block(int64_t bytes) {
-  return Block{std::unique_ptr<std::byte, AlignedDelete>(static_cast<std::byte*>(
-                   ::operator new(size_t(bytes), std::align_val_t(kAlignment)))),
-               bytes};
+  void* memory = allocate_pages(size_t(bytes));
+  if (memory == nullptr) throw std::bad_alloc();
+  return Block{std::unique_ptr<std::byte, Release>(static_cast<std::byte*>(memory)), bytes};
 }
 
 struct Allocator {

@@ -1,9 +1,9 @@
 // Memory from the system for the CPU: heaps' slabs, kernels' scratch.
 //
 // Blocks of at least kHugePage bytes begin on a huge page and ask for such pages. A core's table of
-// addresses holds some hundred 4 KiB pages, fewer than the rows of one weight; on a virtual machine a
-// miss costs two walks (docs/performance.md has what that was worth). Where the system gives no huge
-// pages the same memory comes in small ones.
+// addresses holds some hundred 4 KiB pages, fewer than the rows of one weight; on a virtual machine
+// a miss costs two walks (docs/performance.md has what that was worth). Where the system gives no
+// huge pages the same memory comes in small ones.
 #pragma once
 
 #include <cstddef>

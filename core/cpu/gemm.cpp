@@ -186,9 +186,10 @@ void multiply(const Product<T>& p, bool parallel) {
   if (parallel) {  // few tasks: cut finer for balance
     if (row_tiles * column_blocks < 24)
       column_blocks = std::min(panel_count, divide_up(24, row_tiles));
-    tiles_per_task = std::clamp<int64_t>(row_tiles * column_blocks / 48, 1, kTilesPerTask);
+    tiles_per_task = std::clamp<int64_t>(row_tiles * column_blocks / 16, 1, kTilesPerTask);
   }
-  const int64_t row_blocks = divide_up(row_tiles, tiles_per_task);
+  int64_t row_blocks = divide_up(row_tiles, tiles_per_task);
+  if (row_blocks > 4) row_blocks = divide_up(row_blocks, 4) * 4;  // equal shares for 2 or 4 threads
   // Below about 50 us of work a barrier costs more than a second thread brings.
   const bool threaded = parallel && p.rows * p.columns * std::max<int64_t>(p.inner, 8) > (1 << 21);
 

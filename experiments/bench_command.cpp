@@ -30,6 +30,7 @@ namespace {
 constexpr int64_t kWarmUp = 5;       // steps
 constexpr int64_t kLeastSteps = 20;  // timed, when their number is not given
 constexpr double kSeconds = 3;
+constexpr size_t kFewestUndisturbed = 5;  // steps
 
 // A line of /proc/self/status in bytes: VmHWM is the most memory this process ever had, VmRSS what
 // it has now. 0 where there is no such file.
@@ -43,7 +44,8 @@ double process_memory(const std::string& name) {
 struct Timing {
   std::vector<double> seconds;   // of each step
   std::vector<int64_t> lengths;  // the model's, of each step's first micro-batch
-  std::vector<double> shares;    // of the FMA peak, of each step; empty on devices
+  std::vector<double> rates;     // FLOP/s of each step
+  std::vector<double> beside;    // FMA peak before and after it, the lower; empty on devices
   double total = 0, operations = 0;
   int64_t tokens = 0;
 
@@ -52,6 +54,27 @@ struct Timing {
     return sorted[std::min(sorted.size() - 1, size_t(q * double(sorted.size())))];
   }
   double quantile(double q) const { return quantile(seconds, q); }
+
+  // Where neighbours share the hardware, what the processors give can halve from one second to the
+  // next. Undisturbed: the steps beside which they gave at least 95 % of their best.
+  std::vector<size_t> undisturbed(double peak) const {
+    std::vector<size_t> steps;
+    for (size_t i = 0; i < beside.size(); ++i)
+      if (beside[i] >= 0.95 * peak) steps.push_back(i);
+    return steps;
+  }
+  // Median share of the peak over undisturbed steps; over all, of the peak beside each, where there
+  // are too few of them to tell.
+  double share_of(double peak) const {
+    if (beside.empty()) return operations / total / peak;
+    std::vector<double> shares;
+    for (const size_t i : undisturbed(peak)) shares.push_back(rates[i] / peak);
+    if (shares.size() < kFewestUndisturbed) {
+      shares.clear();
+      for (size_t i = 0; i < rates.size(); ++i) shares.push_back(rates[i] / beside[i]);
+    }
+    return quantile(shares, 0.5);
+  }
 };
 
 class StepBench {
@@ -117,10 +140,9 @@ class StepBench {
     timing.total += timing.seconds.back();
     timing.operations += operations;
     if (peak_ > 0) {
-      // Where neighbours share the hardware, what the processors give can halve from one second to
-      // the next: a step is compared with what they gave just before and just after it.
       const double before = std::exchange(peak_, cpu::measure_fma_peak(threads(), 1));
-      timing.shares.push_back(operations / timing.seconds.back() / ((before + peak_) / 2));
+      timing.rates.push_back(operations / timing.seconds.back());
+      timing.beside.push_back(std::min(before, peak_));
     }
     timing.lengths.push_back(batches_.front().length);
     ++next_;
@@ -180,10 +202,11 @@ int bench_command(const BenchArguments& arguments) {
     profile.seconds = profiled.total;
     profile.bandwidth = cpu::measure_bandwidth(threads());
   }
-  const double peak = cpu::measure_fma_peak(threads());
+  double peak = cpu::measure_fma_peak(threads());
+  for (const double rate_beside : timing.beside) peak = std::max(peak, rate_beside);
   profile.operation_peak = peak;
-  // A device's step is compared with this processor's peak only so that the field is there.
-  const double share = timing.shares.empty() ? rate / peak : Timing::quantile(timing.shares, 0.5);
+  const double share = timing.share_of(peak);
+  const int64_t undisturbed = int64_t(timing.undisturbed(peak).size());
 
   if (arguments.json) {
     JsonObject object;
@@ -206,9 +229,14 @@ int bench_command(const BenchArguments& arguments) {
         .add("gflop_per_second", 1e-9 * rate)
         .add("peak_gflop_per_second", 1e-9 * peak)
         .add("share_of_peak", share)
+        .add("undisturbed_steps", undisturbed)
         .add("memory_mb", heaps / 1048576)
         .add("process_mb_before", memory_before / 1048576)
         .add("process_mb_peak", memory_peak / 1048576);
+    std::string milliseconds;
+    for (const double seconds : timing.seconds)
+      milliseconds += fmt::format("{}{:.4f}", milliseconds.empty() ? "" : ", ", 1e3 * seconds);
+    object.add_raw("ms", "[" + milliseconds + "]");
     // What a peer needs to do the same steps.
     if (bench.lengths().low() != bench.lengths().high())
       object.add_raw("lengths", json_list(timing.lengths));
@@ -222,10 +250,15 @@ int bench_command(const BenchArguments& arguments) {
              1e3 * timing.quantile(0.1), 1e3 * timing.quantile(0.9));
   fmt::print("  rate      {:.2f} steps/s, {:.0f} tokens/s\n", steps_per_second,
              double(timing.tokens) / timing.total);
-  fmt::print(
-      "  compute   {:.1f} GFLOP/s; {:.1f} % of the FMA peak measured beside each step (at best "
-      "{:.1f} GFLOP/s)\n",
-      1e-9 * rate, 100 * share, 1e-9 * peak);
+  fmt::print("  compute   {:.1f} GFLOP/s", 1e-9 * rate);
+  if (timing.beside.empty())
+    fmt::print("\n");
+  else
+    fmt::print("; {:.1f} % of the FMA peak ({:.1f} GFLOP/s measured now) in {}\n", 100 * share,
+               1e-9 * peak,
+               undisturbed < int64_t(kFewestUndisturbed)
+                   ? std::string("all steps: other work was always in the way")
+                   : fmt::format("the {} steps nothing disturbed", undisturbed));
   fmt::print(
       "  memory    {:.1f} MB in heaps; the process at most {:.1f} MB, {:.1f} MB before the model\n",
       heaps / 1048576, memory_peak / 1048576, memory_before / 1048576);

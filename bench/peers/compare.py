@@ -6,7 +6,8 @@
 
 Each round measures ours and theirs one after the other, the order changing from round to round, with the same
 lengths in the same order; a ratio is theirs / ours of one round (medians of step times; means where lengths vary).
-Reported is the median ratio with the smallest and the largest. Memory is the most each process had, and in brackets
+Reported is the median ratio with the smallest and the largest. "Undisturbed" takes of each step the fastest of all rounds, on
+both sides, and compares the means: what is left where other machines on the same hardware come and go. Memory is the most each process had, and in brackets
 that less what it had before it made a model (the program, or Python with PyTorch).
 Keep the machine quiet: the ratios forgive a slow machine, not a busy one.
 """
@@ -76,7 +77,7 @@ def compare(arguments, name, modes):
             if abs(loss - math.log(about["classes"])) > 1.0:
                 sys.exit(f"compare.py: {name}: first loss of {who} is {loss:.3f}, ln(classes) is "
                          f"{math.log(about['classes']):.3f}")
-        rounds = []
+        rounds, mine_by_step, theirs_by_step = [], [], []
         for index in range(arguments.rounds):
             if index % 2 == 0 or varying:
                 mine = ours(arguments, config, steps)
@@ -87,17 +88,22 @@ def compare(arguments, name, modes):
             middle = statistics.fmean if varying else statistics.median
             my_ms = mine["mean_ms" if varying else "median_ms"]
             their_ms = middle(theirs["ms"])
+            mine_by_step.append(mine["ms"])
+            theirs_by_step.append(theirs["ms"])
             rounds.append({"ours_ms": my_ms, "theirs_ms": their_ms, "ratio": their_ms / my_ms,
                            "load": load_average()})
             result["ours"].append(mine)
         peer.close()
         ratios = [each["ratio"] for each in rounds]
+        mine_best, theirs_best = (statistics.fmean(map(min, zip(*each))) for each in (mine_by_step, theirs_by_step))
         result["modes"][mode] = {
             "about": about, "rounds": rounds, "ms": statistics.median(each["theirs_ms"] for each in rounds),
             "ratio": statistics.median(ratios), "ratio_low": min(ratios), "ratio_high": max(ratios),
+            "undisturbed": theirs_best / mine_best, "undisturbed_ms": [mine_best, theirs_best],
             "process_mb_peak": theirs["process_mb_peak"],
             "model_mb": theirs["process_mb_peak"] - about["process_mb_before"]}
-        print(f"{name} {mode}: {result['modes'][mode]['ratio']:.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+        print(f"{name} {mode}: {result['modes'][mode]['ratio']:.2f} ({min(ratios):.2f} to {max(ratios):.2f}), "
+              f"undisturbed {theirs_best:.2f} / {mine_best:.2f} = {theirs_best / mine_best:.2f}",
               file=sys.stderr, flush=True)
     mine = result["ours"]
     result["ms"] = statistics.median(each["mean_ms" if varying else "median_ms"] for each in mine)
@@ -116,7 +122,7 @@ def fixed_length(config):
 def table(results, modes, on_cpu):
     head = ["model", "ours ms"] + ["of FMA peak"] * on_cpu
     for mode in modes:
-        head += [f"{mode} ms", f"{mode} / ours"]
+        head += [f"{mode} ms", f"{mode} / ours", "undisturbed"]
     head += ["ours MB"] + [f"{mode} MB" for mode in modes]
     print("| " + " | ".join(head) + " |")
     print("|---" + "|--:" * (len(head) - 1) + "|")
@@ -125,7 +131,7 @@ def table(results, modes, on_cpu):
         for mode in modes:
             theirs = each["modes"][mode]
             row += [f"{theirs['ms']:.2f}",
-                    f"{theirs['ratio']:.2f} ({theirs['ratio_low']:.2f} to {theirs['ratio_high']:.2f})"]
+                    f"{theirs['ratio']:.2f} ({theirs['ratio_low']:.2f} to {theirs['ratio_high']:.2f})", f"{theirs['undisturbed']:.2f}"]
         row.append(f"{each['process_mb_peak']:.0f} ({each['model_mb']:.0f})")
         row += [f"{each['modes'][m]['process_mb_peak']:.0f} ({each['modes'][m]['model_mb']:.0f})" for m in modes]
         print("| " + " | ".join(row) + " |")

@@ -50,41 +50,22 @@ LONGSHOT_INLINE void lane_sums(const T* x, int64_t n, Vec<T>& top, Vec<T>& sum) 
   }
 }
 
-// The vectors joined by a tree of halves: not a chain, whose latency nothing would hide.
-template <class T, class Join>
-LONGSHOT_INLINE Vec<T> join_vectors(Vec<T> (&a)[Vec<T>::kWidth], Join join) {
-#pragma GCC unroll 4
-  for (int half = Vec<T>::kWidth / 2; half > 0; half /= 2)
-#pragma GCC unroll 8
-    for (int i = 0; i < half; ++i) a[i] = join(a[i], a[i + half]);
-  return a[0];
-}
-
-// Largest logit and sum of exp(x - largest) of each of at most kWidth rows; a vector lies across
-// the rows, lane by lane of the above.
+// Largest logit and sum of exp(x - largest) of each of at most kWidth rows.
 template <class T>
 LONGSHOT_INLINE void row_sums(const T* x, int64_t rows, int64_t n, T* largest_out, T* total_out) {
   using V = Vec<T>;
   constexpr int kWidth = V::kWidth;
-  V top[kWidth], sum[kWidth], largest[kWidth];
+  V top[kWidth], sum[kWidth], used[kWidth];
 #pragma GCC unroll 16
   for (int r = 0; r < kWidth; ++r) {
     top[r] = sum[r] = V::zero();
     if (r < rows) lane_sums(x + r * n, n, top[r], sum[r]);
+    used[r] = top[r];
   }
-  transpose(top);
-  std::copy(top, top + kWidth, largest);
-  const V shift = join_vectors<T>(largest, [](V a, V b) { return max(a, b); });
-  if (n > kWidth) {
-    transpose(sum);
+  horizontal_maxima(used).store(largest_out);
 #pragma GCC unroll 16
-    for (int l = 0; l < kWidth; ++l) sum[l] *= exp_bounded(top[l] - shift);
-  } else {
-#pragma GCC unroll 16
-    for (int l = 0; l < kWidth; ++l) sum[l] = exp_bounded(top[l] - shift);
-  }
-  shift.store(largest_out);
-  join_vectors<T>(sum, [](V a, V b) { return a + b; }).store(total_out);
+  for (int r = 0; r < kWidth; ++r) sum[r] *= exp_bounded(top[r] - V(largest_out[r]));
+  horizontal_sums(sum).store(total_out);
 }
 
 // Writes the rows' losses; adds them and the number of counted rows to sum and count.

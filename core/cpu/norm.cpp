@@ -8,6 +8,8 @@
 // s directly (dsum) is added to ds; dx = ds and dresidual = dropout(ds).
 //
 // A row is read from memory once: the further passes over it find it in the first-level cache.
+// Memory is asked for what comes a row later, or kAhead elements where rows are short: the output
+// in the first pass over the row in hand, the inputs in the last. Else it idles in some passes.
 #include "core/cpu/norm.h"
 
 #include <algorithm>
@@ -27,6 +29,8 @@ int64_t rows_drawn(int64_t columns) {
   return std::max<int64_t>(1, kDrawnElements / columns);
 }
 
+constexpr int64_t kAhead = 1024;
+
 template <class T>
 void normalise_row(const NormArgs& args, int64_t r, const T* s) {
   using V = Vec<T>;
@@ -34,29 +38,32 @@ void normalise_row(const NormArgs& args, int64_t r, const T* s) {
   const T* gain = typed<T>(args.gain);
   const T* bias = typed<T>(args.bias);
   T* y = typed<T>(args.y) + r * n;
+  const int64_t ahead = std::max(n, kAhead);
+  const auto fetch_y = [&](int64_t i) { __builtin_prefetch(y + i + ahead - n, 1, 3); };
+  const auto fetch_s = [&](int64_t i) { __builtin_prefetch(s + i + ahead, 0, 2); };
   T mean = 0;
   if (!args.rms)
     mean = sum_of<T>(
                n, [](V v) { return v; }, s) /
            T(n);
   const V m(mean);
-  const T square = sum_of<T>(
-                       n, [&](V v) { return (v - m) * (v - m); }, s) /
+  const T square = horizontal_sum(lane_sums_beside<T>(
+                       n, fetch_y, [&](V v) { return (v - m) * (v - m); }, s)) /
                    T(n);
   const T inverse = T(1.0 / std::sqrt(double(square) + args.epsilon));
   const V inv(inverse);
   if (gain != nullptr && bias != nullptr) {
-    map_into<false>(
-        n, y, [&](V v, V g, V b) { return fma((v - m) * inv, g, b); }, s, gain, bias);
+    map_into_beside<false>(
+        n, y, fetch_s, [&](V v, V g, V b) { return fma((v - m) * inv, g, b); }, s, gain, bias);
   } else if (gain != nullptr) {
-    map_into<false>(
-        n, y, [&](V v, V g) { return (v - m) * inv * g; }, s, gain);
+    map_into_beside<false>(
+        n, y, fetch_s, [&](V v, V g) { return (v - m) * inv * g; }, s, gain);
   } else if (bias != nullptr) {
-    map_into<false>(
-        n, y, [&](V v, V b) { return fma(v - m, inv, b); }, s, bias);
+    map_into_beside<false>(
+        n, y, fetch_s, [&](V v, V b) { return fma(v - m, inv, b); }, s, bias);
   } else {
-    map_into<false>(
-        n, y, [&](V v) { return (v - m) * inv; }, s);
+    map_into_beside<false>(
+        n, y, fetch_s, [&](V v) { return (v - m) * inv; }, s);
   }
   if (!args.rms) typed<T>(args.mean)[r] = mean;
   typed<T>(args.inverse_deviation)[r] = inverse;
@@ -141,35 +148,45 @@ struct NormBackwardRows {
     const T* dy = typed<T>(args.dy) + at;
     const V m(args.rms ? T(0) : typed<T>(args.mean)[r]);
     const V inv(typed<T>(args.inverse_deviation)[r]);
-    if (dgain != nullptr) {
-      map_into<true>(
-          n, dgain, [&](V v, V d) { return (v - m) * inv * d; }, s, dy);
-    }
-    if (dbias != nullptr)
-      map_into<true>(
-          n, dbias, [](V d) { return d; }, dy);
     T* dx = args.dx == nullptr ? nullptr : typed<T>(args.dx) + at;
     T* dresidual = args.dresidual == nullptr ? nullptr : typed<T>(args.dresidual) + at;
-    if (dx == nullptr && dresidual == nullptr) return;
+    const int64_t ahead = std::max(n, kAhead);
+    const T* written = dx != nullptr ? dx : dresidual;
+
+    // All four sums in one pass; past the end d and g are 0.
+    V sum_g[2] = {V::zero(), V::zero()}, sum_gh[2] = {V::zero(), V::zero()};
+    for (int64_t i = 0, odd = 0; i < n; i += V::kWidth, odd ^= 1) {
+      __builtin_prefetch(written + i + ahead - n, 1, 3);
+      const int64_t left = n - i;
+      const V d = V::load_partial(dy + i, left);
+      const V h = (V::load_partial(s + i, left) - m) * inv;
+      if (dgain != nullptr)
+        fma(h, d, V::load_partial(dgain + i, left)).store_partial(dgain + i, left);
+      if (dbias != nullptr) (V::load_partial(dbias + i, left) + d).store_partial(dbias + i, left);
+      const V g = d * V::load_partial(gain + i, left);
+      sum_g[odd] += g;
+      sum_gh[odd] = fma(g, h, sum_gh[odd]);
+    }
+    if (written == nullptr) return;
 
     const T scale = T(1) / T(n);
-    const V mean_g(args.rms ? T(0)
-                            : scale * sum_of<T>(
-                                          n, [](V d, V g) { return d * g; }, dy, gain));
-    const V mean_gh(scale *
-                    sum_of<T>(
-                        n, [&](V v, V d, V g) { return (v - m) * inv * d * g; }, s, dy, gain));
+    const V mean_g(args.rms ? T(0) : scale * horizontal_sum(sum_g[0] + sum_g[1]));
+    const V mean_gh(scale * horizontal_sum(sum_gh[0] + sum_gh[1]));
+    const auto fetch = [&](int64_t i) {
+      __builtin_prefetch(s + i + ahead, 0, 2);
+      __builtin_prefetch(dy + i + ahead, 0, 2);
+    };
     const bool straight = dx != nullptr && !args.accumulate_dx;
     T* ds = straight ? dx : ds_row;
     const auto gradient = [&](V v, V d, V g) {
       return inv * (d * g - mean_g - (v - m) * inv * mean_gh);
     };
     if (args.dsum == nullptr) {
-      map_into<false>(n, ds, gradient, s, dy, gain);
+      map_into_beside<false>(n, ds, fetch, gradient, s, dy, gain);
     } else {
-      map_into<false>(
-          n, ds, [&](V v, V d, V g, V direct) { return direct + gradient(v, d, g); }, s, dy, gain,
-          typed<T>(args.dsum) + at);
+      map_into_beside<false>(
+          n, ds, fetch, [&](V v, V d, V g, V direct) { return direct + gradient(v, d, g); }, s, dy,
+          gain, typed<T>(args.dsum) + at);
     }
     const T* from = ds;
     if (dx != nullptr && !straight)

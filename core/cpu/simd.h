@@ -276,6 +276,26 @@ LONGSHOT_INLINE void transpose(Vec<T> (&a)[Vec<T>::kWidth]) {
   }
 }
 
+// Lane r of the result joins the lanes of vector r, by the tree of horizontal_sum and _max and with
+// a quarter of the work; `a` is used up.
+template <class T, class Join>
+LONGSHOT_INLINE Vec<T> join_lanes_of(Vec<T> (&a)[Vec<T>::kWidth], Join join) {
+#pragma GCC unroll 4
+  for (int half = Vec<T>::kWidth / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int i = 0; i < half; ++i)
+      a[i] = join(interleave_low(a[i], a[i + half]), interleave_high(a[i], a[i + half]));
+  return a[0];
+}
+template <class T>
+LONGSHOT_INLINE Vec<T> horizontal_sums(Vec<T> (&a)[Vec<T>::kWidth]) {
+  return join_lanes_of<T>(a, [](Vec<T> x, Vec<T> y) { return x + y; });
+}
+template <class T>
+LONGSHOT_INLINE Vec<T> horizontal_maxima(Vec<T> (&a)[Vec<T>::kWidth]) {
+  return join_lanes_of<T>(a, [](Vec<T> x, Vec<T> y) { return max(x, y); });
+}
+
 // out[c * ld_out + r] = in[r * ld_in + c] for r < rows, c < columns; both at most kWidth. Whole
 // vectors are written: lanes r >= rows of an output row become 0.
 template <class T>

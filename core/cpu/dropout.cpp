@@ -58,10 +58,15 @@ void dropout(const DropoutArgs& args) {
                 end - begin, y + begin, [](Vec<T> a) { return a; }, x + begin);
             return;
           }
-          constexpr int64_t kRun = 512;
+          // Memory is asked for the next run while the numbers of this one are drawn.
+          constexpr int64_t kRun = 256;
           T factor[kRun];
           for (int64_t i = begin; i < end; i += kRun) {
             const int64_t run = std::min(kRun, end - i);
+            for (int64_t line = 0; line < kRun; line += 64 / int64_t(sizeof(T))) {
+              __builtin_prefetch(x + i + kRun + line, 0, 3);
+              __builtin_prefetch(y + i + kRun + line, 1, 3);
+            }
             factors.draw(i, run, factor);
             map_into<kAccumulate>(
                 run, y + i, [](Vec<T> a, Vec<T> f) { return a * f; }, x + i,

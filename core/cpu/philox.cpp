@@ -42,19 +42,29 @@ LONGSHOT_INLINE Lanes interleave(Lanes a, Lanes b, std::index_sequence<I...>) {
                                              : kHalf * kBlocks / 2 + int(I) / 2)...);
 }
 
+template <size_t... I>
+constexpr Lanes count_up(std::index_sequence<I...>) {
+  return Lanes{I...};
+}
+
 void group_words(const RandomKey& key, uint64_t first, uint32_t* words) {
   const uint64_t low = 0xFFFFFFFFull;
+  constexpr Lanes kLane = count_up(std::make_index_sequence<size_t(kBlocks)>{});
+  uint64_t k0 = uint32_t(key.seed), k1 = uint32_t(key.seed >> 32);
   Lanes c0[kVectors], c1[kVectors], c2[kVectors], c3[kVectors];
+  // The first round: c2 and c3 are the same in all lanes.
+  const uint64_t fixed = uint64_t(key.step) * 0xCD9E8D57u;
+  const uint64_t fixed_k1 = ((uint32_t(key.purpose) << 24) ^ key.stream) ^ k1;
   for (int v = 0; v < kVectors; ++v) {
-    Lanes index;
-    for (int i = 0; i < kBlocks; ++i) index[i] = first + uint64_t(v * kBlocks + i);
-    c0[v] = index & low;
-    c1[v] = index >> 32;
-    c2[v] = Lanes{} + uint64_t(key.step);
-    c3[v] = Lanes{} + uint64_t((uint32_t(key.purpose) << 24) ^ key.stream);
+    const Lanes index = kLane + (first + uint64_t(v * kBlocks));
+    const Lanes p0 = multiply_low(index, 0xD2511F53u);
+    c0[v] = (index >> 32) ^ ((fixed >> 32) ^ k0);
+    c1[v] = Lanes{} + (fixed & low);
+    c2[v] = (p0 >> 32) ^ fixed_k1;
+    c3[v] = p0;
   }
-  uint32_t k0 = uint32_t(key.seed), k1 = uint32_t(key.seed >> 32);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 1; round < 10; ++round) {
+    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     for (int v = 0; v < kVectors; ++v) {
       const Lanes p0 = multiply_low(c0[v], 0xD2511F53u), p1 = multiply_low(c2[v], 0xCD9E8D57u);
       c0[v] = (p1 >> 32) ^ c1[v] ^ uint64_t(k0);
@@ -62,7 +72,6 @@ void group_words(const RandomKey& key, uint64_t first, uint32_t* words) {
       c1[v] = p1;
       c3[v] = p0;
     }
-    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
   }
   for (int v = 0; v < kVectors; ++v) {
     const Lanes a = (c0[v] & low) | (c1[v] << 32), b = (c2[v] & low) | (c3[v] << 32);

@@ -42,7 +42,7 @@ void forward_block(const AttentionArgs& args, const RelativeTable<T>& relative, 
     for (int64_t j = 0; j < keys; ++j)
       for (int v = 0; v < kVectors; ++v) {
         T* at = s + j * kLanes + v * kWidth;
-        const Vec<T> p = exp(Vec<T>::load(at) - shift[v]);
+        const Vec<T> p = exp_bounded(Vec<T>::load(at) - shift[v]);
         part[v] += p;
         p.store(at);
       }
@@ -56,7 +56,7 @@ void forward_block(const AttentionArgs& args, const RelativeTable<T>& relative, 
     } else {
       Vec<T> decay[kVectors];
       for (int v = 0; v < kVectors; ++v) {
-        decay[v] = exp(maximum[v] - shift[v]);
+        decay[v] = exp_bounded(maximum[v] - shift[v]);
         sum[v] = fma(sum[v], decay[v], part[v]);
       }
       for (int64_t d = 0; d < dim; ++d)
@@ -84,15 +84,8 @@ void forward_block(const AttentionArgs& args, const RelativeTable<T>& relative, 
       if (rows > v * kWidth) total.store_partial(out, rows - v * kWidth);
     }
   }
-  alignas(64) T tile[kWidth * kWidth];
   T* out = static_cast<T*>(args.out) + ((b * shape.queries + first) * shape.heads + h) * dim;
-  for (int64_t i = 0; i < rows; i += kWidth)
-    for (int64_t d = 0; d < dim; d += kWidth) {
-      const int64_t width = std::min(kWidth, dim - d);
-      transpose_tile(out_t + d * kLanes + i, kLanes, width, kWidth, tile, kWidth);
-      for (int64_t r = 0; r < std::min(kWidth, rows - i); ++r)
-        Vec<T>::load(tile + r * kWidth).store_partial(out + (i + r) * shape.heads * dim + d, width);
-    }
+  transpose_back(out_t, kLanes, rows, dim, out, shape.heads * dim, false);
 }
 
 template <class T>

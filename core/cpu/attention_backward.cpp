@@ -106,19 +106,33 @@ void backward_block(const AttentionBackwardArgs& args, const RelativeTable<T>& r
   const T* dout = static_cast<const T*>(args.dout) + offset;
   T* dout_t = scratch.allocate<T>(dim * kLanes);
   T* out_t = scratch.allocate<T>(dim * kLanes);
-  T* dout_rows = scratch.allocate<T>(kLanes * padded);
-  T* query_rows = scratch.allocate<T>(kLanes * padded);
   transpose_block(dout, ld, rows, dim, dout_t, kLanes);
   transpose_block(out, ld, rows, dim, out_t, kLanes);
-  pad_rows(dout, ld, rows, kLanes, dim, padded, dout_rows);
   const T* query =
       static_cast<const T*>(forward.query) + ((b * shape.heads + h) * shape.queries + first) * dim;
-  pad_rows(query, dim, rows, kLanes, dim, padded, query_rows);
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t d = 0; d < padded; d += kWidth) {
-      T* at = query_rows + i * padded + d;
-      (Vec<T>::load(at) * Vec<T>(block.factor()[i])).store(at);
-    }
+  T* dout_rows = nullptr;  // (lanes, padded), lanes without a query are 0
+  T* query_rows = nullptr;
+  T* pair_rows = nullptr;
+  T* pairs = nullptr;
+  if (g.pairs != nullptr) {
+    pair_rows = scratch.allocate<T>(kLanes * kWidth);
+    pairs = scratch.allocate<T>(2 * kKeyBlock * kLanes);
+    for (int64_t i = 0; i < rows; ++i)
+      interleave_low(Vec<T>::load_partial(dout + i * ld, dim),
+                     Vec<T>::load_partial(query + i * dim, dim) * Vec<T>(block.factor()[i]))
+          .store(pair_rows + i * kWidth);
+    std::fill_n(pair_rows + rows * kWidth, (kLanes - rows) * kWidth, T(0));
+  } else {
+    dout_rows = scratch.allocate<T>(kLanes * padded);
+    query_rows = scratch.allocate<T>(kLanes * padded);
+    pad_rows(dout, ld, rows, kLanes, dim, padded, dout_rows);
+    pad_rows(query, dim, rows, kLanes, dim, padded, query_rows);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t d = 0; d < padded; d += kWidth) {
+        T* at = query_rows + i * padded + d;
+        (Vec<T>::load(at) * Vec<T>(block.factor()[i])).store(at);
+      }
+  }
 
   Vec<T> delta[kVectors], log_sum[kVectors];
   const T* log_sum_exp =
@@ -139,14 +153,6 @@ void backward_block(const AttentionBackwardArgs& args, const RelativeTable<T>& r
   T* p = scratch.allocate<T>(kKeyBlock * kLanes);
   T* ds = scratch.allocate<T>(kKeyBlock * kLanes);
   T* keep = block.drops() ? scratch.allocate<T>(kKeyBlock * kLanes) : nullptr;
-  T* pairs = nullptr;
-  T* pair_rows = dout_rows;
-  if (g.pairs != nullptr) {
-    pairs = scratch.allocate<T>(2 * kKeyBlock * kLanes);
-    for (int64_t i = 0; i < kLanes; ++i)
-      interleave_low(Vec<T>::load(dout_rows + i * padded), Vec<T>::load(query_rows + i * padded))
-          .store(pair_rows + i * padded);
-  }
   T* dquery_t = out_t;  // its values are not needed any more
   if (key_end == 0) std::fill_n(dquery_t, dim * kLanes, T(0));
   T* drelative_t = nullptr;  // dw, (head_dim, lanes)
@@ -171,31 +177,30 @@ void backward_block(const AttentionBackwardArgs& args, const RelativeTable<T>& r
     block.scores(j0, j1, p);
     small_product<T>(keys, kLanes, dim, block.value() + j0 * dim, dim, false, dout_t, kLanes, ds,
                      kLanes, T(1), false);
-    if (keep == nullptr) {
-      for (int64_t j = 0; j < keys; ++j)
-        for (int v = 0; v < kVectors; ++v) {
-          const int64_t at = j * kLanes + v * kWidth;
-          const Vec<T> probability = exp(Vec<T>::load(p + at) - log_sum[v]);
-          probability.store(p + at);
-          (probability * (Vec<T>::load(ds + at) - delta[v])).store(ds + at);
-        }
-    } else {
-      block.multipliers(j0, j1, keep);
-      for (int64_t j = 0; j < keys; ++j)
-        for (int v = 0; v < kVectors; ++v) {
-          const int64_t at = j * kLanes + v * kWidth;
-          const Vec<T> multiplier = Vec<T>::load(keep + at);
-          const Vec<T> probability = exp(Vec<T>::load(p + at) - log_sum[v]);
-          (probability * multiplier).store(p + at);
-          (probability * fma(Vec<T>::load(ds + at), multiplier, -delta[v])).store(ds + at);
-        }
-    }
-    if (g.pairs != nullptr) {
-      for (int64_t at = 0; at < keys * kLanes; at += kWidth) {
-        const Vec<T> a = Vec<T>::load(p + at), b = Vec<T>::load(ds + at);
-        interleave_low(a, b).store(pairs + 2 * at);
-        interleave_high(a, b).store(pairs + 2 * at + kWidth);
+    if (keep != nullptr) block.multipliers(j0, j1, keep);
+    // P M and dS, side by side for pairs.
+    const auto put = [&](int64_t at, Vec<T> probability, Vec<T> gradient) {
+      gradient.store(ds + at);
+      if (pairs == nullptr) {
+        probability.store(p + at);
+      } else {
+        interleave_low(probability, gradient).store(pairs + 2 * at);
+        interleave_high(probability, gradient).store(pairs + 2 * at + kWidth);
       }
+    };
+    for (int64_t j = 0; j < keys; ++j)
+      for (int v = 0; v < kVectors; ++v) {
+        const int64_t at = j * kLanes + v * kWidth;
+        const Vec<T> probability = exp_bounded(Vec<T>::load(p + at) - log_sum[v]);
+        const Vec<T> dp = Vec<T>::load(ds + at);
+        if (keep == nullptr) {
+          put(at, probability, probability * (dp - delta[v]));
+        } else {
+          const Vec<T> multiplier = Vec<T>::load(keep + at);
+          put(at, probability * multiplier, probability * fma(dp, multiplier, -delta[v]));
+        }
+      }
+    if (pairs != nullptr) {
       add_key_value_pairs(keys, kLanes, pairs, pair_rows, g.pairs + j0 * kWidth);
     } else if (g.value != nullptr)
       small_product<T>(keys, dim, kLanes, p, kLanes, false, dout_rows, padded, g.value + j0 * dim,
@@ -235,18 +240,7 @@ void backward_block(const AttentionBackwardArgs& args, const RelativeTable<T>& r
                     Vec<T>::load(drelative_t + d * kLanes + i), value);
       value.store(at);
     }
-  alignas(64) T tile[kWidth * kWidth];
-  for (int64_t i = 0; i < rows; i += kWidth)
-    for (int64_t d = 0; d < dim; d += kWidth) {
-      const int64_t width = std::min(kWidth, dim - d);
-      transpose_tile(dquery_t + d * kLanes + i, kLanes, width, kWidth, tile, kWidth);
-      for (int64_t r = 0; r < std::min(kWidth, rows - i); ++r) {
-        T* at = g.query + (first + i + r) * dim + d;
-        Vec<T> value = Vec<T>::load(tile + r * kWidth);
-        if (g.accumulate_query) value += Vec<T>::load_partial(at, width);
-        value.store_partial(at, width);
-      }
-    }
+  transpose_back(dquery_t, kLanes, rows, dim, g.query + first * dim, dim, g.accumulate_query);
 }
 
 template <class T>
@@ -285,13 +279,15 @@ void backward_matrix(const AttentionBackwardArgs& args, const RelativeTable<T>& 
       backward_block<T, decltype(vectors)::value>(args, relative, b, h, first, rows, g);
     });
   if (!paired) return;
-  for (int64_t j = 0; j < shape.keys; ++j)
-    for (int64_t d = 0; d < dim; ++d) {
-      T& value = g.value[j * dim + d];
-      T& key = g.key[j * dim + d];
-      value = g.pairs[j * kWidth + 2 * d] + (args.accumulate_dvalue ? value : T(0));
-      key = g.pairs[j * kWidth + 2 * d + 1] + (args.accumulate_dkey ? key : T(0));
-    }
+  const auto put = [&](Vec<T> sum, T* at, bool accumulate) {
+    if (accumulate) sum += Vec<T>::load_partial(at, dim);
+    sum.store_partial(at, dim);
+  };
+  for (int64_t j = 0; j < shape.keys; ++j) {
+    const Vec<T> pairs = Vec<T>::load(g.pairs + j * kWidth);
+    put(even_lanes(pairs, pairs), g.value + j * dim, args.accumulate_dvalue);
+    put(odd_lanes(pairs, pairs), g.key + j * dim, args.accumulate_dkey);
+  }
 }
 
 // dtable[h] = sum over b of the partial tables, b in order.

@@ -22,15 +22,73 @@ inline constexpr int64_t kKeyBlock = 128;
 template <class T>
 constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
 
+// Whether a row fills half a vector: two of them are then moved together.
+template <class T>
+constexpr bool is_narrow(int64_t columns) {
+  return sizeof(T) == 4 && 2 * columns == Vec<T>::kWidth;
+}
+
 // rows x columns at `in` to out[column][row], out's rows `lanes` long (whole vectors, 0 filled).
 template <class T>
 void transpose_block(const T* in, int64_t ld, int64_t rows, int64_t columns, T* out,
                      int64_t lanes) {
   constexpr int64_t kWidth = Vec<T>::kWidth;
+  if constexpr (sizeof(T) == 4)
+    if (is_narrow<T>(columns)) {
+      for (int64_t r = 0; r < lanes; r += kWidth) {
+        Vec<T> a[kWidth / 2];
+        const auto row = [&](int64_t i) { return i < rows ? load_half(in + i * ld) : HalfVec{}; };
+#pragma GCC unroll 8
+        for (int64_t i = 0; i < kWidth / 2; ++i)
+          a[i] = join_halves(row(r + 2 * i), row(r + 2 * i + 1));
+        transpose_narrow(a);
+#pragma GCC unroll 8
+        for (int64_t c = 0; c < kWidth / 2; ++c) a[c].store(out + c * lanes + r);
+      }
+      return;
+    }
   for (int64_t r = 0; r < lanes; r += kWidth)
     for (int64_t c = 0; c < columns; c += kWidth)
       transpose_tile(in + r * ld + c, ld, std::clamp<int64_t>(rows - r, 0, kWidth),
                      std::min(kWidth, columns - c), out + c * lanes + r, lanes);
+}
+
+// The way back: in[column][row] to rows x columns at `out`, written or added to.
+template <class T>
+void transpose_back(const T* in, int64_t lanes, int64_t rows, int64_t columns, T* out, int64_t ld,
+                    bool accumulate) {
+  constexpr int64_t kWidth = Vec<T>::kWidth;
+  if constexpr (sizeof(T) == 4)
+    if (is_narrow<T>(columns)) {
+      const auto put = [&](int64_t i, HalfVec row) {
+        T* at = out + i * ld;
+        if (i < rows) store_half(accumulate ? load_half(at) + row : row, at);
+      };
+      for (int64_t r = 0; r < rows; r += kWidth) {
+        Vec<T> a[kWidth / 2];
+#pragma GCC unroll 8
+        for (int64_t c = 0; c < kWidth / 2; ++c) a[c] = Vec<T>::load(in + c * lanes + r);
+        transpose_narrow_back(a);
+#pragma GCC unroll 8
+        for (int64_t i = 0; i < kWidth / 2; ++i) {
+          put(r + 2 * i, lower_half(a[i]));
+          put(r + 2 * i + 1, upper_half(a[i]));
+        }
+      }
+      return;
+    }
+  alignas(64) T tile[kWidth * kWidth];
+  for (int64_t r = 0; r < rows; r += kWidth)
+    for (int64_t c = 0; c < columns; c += kWidth) {
+      const int64_t width = std::min(kWidth, columns - c);
+      transpose_tile(in + c * lanes + r, lanes, width, kWidth, tile, kWidth);
+      for (int64_t i = 0; i < std::min(kWidth, rows - r); ++i) {
+        T* at = out + (r + i) * ld + c;
+        Vec<T> value = Vec<T>::load(tile + i * kWidth);
+        if (accumulate) value += Vec<T>::load_partial(at, width);
+        value.store_partial(at, width);
+      }
+    }
 }
 
 // The multipliers of dropout for keys [j0, j1): keep[j - j0][lane] is 0 or 1 / (1 - p).
@@ -55,15 +113,17 @@ void dropout_multipliers(const DropoutSpec& spec, uint64_t first_element, int64_
     for (int64_t lane = 0; lane < lanes; lane += kLanesU32) {
       // One Philox block is four neighbouring keys of a query. Where rows are not a multiple of 4
       // long, queries begin at different words of a block: `phase`.
-      VecU32 low, high, phase;
-      bool aligned = true;
-      for (int i = 0; i < kLanesU32; ++i) {
-        const uint64_t element = first + uint64_t((lane + i) * row_elements);
-        low[i] = uint32_t(element >> 2);
-        high[i] = uint32_t(element >> 34);
-        phase[i] = uint32_t(element & 3);
-        aligned = aligned && (element & 3) == 0;
-      }
+      const auto element = [&](int i) { return first + uint64_t((lane + i) * row_elements); };
+      // Every other lane in the lower halves of 64 bits.
+      VecU64 even = VecU64{} + element(0), odd = VecU64{} + element(1);
+      for (int i = 1; i < kLanesU32 / 2; ++i)
+        even[i] += uint64_t(2 * i * row_elements), odd[i] += uint64_t(2 * i * row_elements);
+      const auto both = [](VecU64 a, VecU64 b) {
+        return reinterpret_cast<VecU32>((a & 0xffffffffu) | (b << 32));
+      };
+      const VecU32 low = both(even >> 2, odd >> 2), high = both(even >> 34, odd >> 34),
+                   phase = both(even & 3, odd & 3);
+      const bool aligned = ((first | uint64_t(row_elements)) & 3) == 0;
       const auto block_at = [&](uint32_t g) {
         const VecU32 sum = low + g;
         return random_blocks(key, sum, high - reinterpret_cast<VecU32>(sum < low));

@@ -258,6 +258,54 @@ LONGSHOT_INLINE Vec<T> reverse(Vec<T> a) {
   return detail::reverse<T>(a, std::make_index_sequence<size_t(Vec<T>::kWidth)>{});
 }
 
+// Half a vector (f32 only), to put two short rows into one and to take them apart.
+typedef float HalfVec __attribute__((vector_size(kVectorBytes / 2)));
+typedef float UnalignedHalf
+    __attribute__((vector_size(kVectorBytes / 2), aligned(sizeof(float)), may_alias));
+namespace detail {
+template <size_t... I>
+LONGSHOT_INLINE Vec<float> join_halves(HalfVec a, HalfVec b, std::index_sequence<I...>) {
+  return Vec<float>(__builtin_shufflevector(a, b, int(I)...));
+}
+template <int first, size_t... I>
+LONGSHOT_INLINE HalfVec half_of(Vec<float> a, std::index_sequence<I...>) {
+  return __builtin_shufflevector(a.v, a.v, (first + int(I))...);
+}
+}  // namespace detail
+LONGSHOT_INLINE HalfVec load_half(const float* p) {
+  return *reinterpret_cast<const UnalignedHalf*>(p);
+}
+LONGSHOT_INLINE void store_half(HalfVec a, float* p) {
+  *reinterpret_cast<UnalignedHalf*>(p) = a;
+}
+LONGSHOT_INLINE Vec<float> join_halves(HalfVec a, HalfVec b) {
+  return detail::join_halves(a, b, std::make_index_sequence<size_t(Vec<float>::kWidth)>{});
+}
+LONGSHOT_INLINE HalfVec lower_half(Vec<float> a) {
+  return detail::half_of<0>(a, std::make_index_sequence<size_t(Vec<float>::kWidth / 2)>{});
+}
+LONGSHOT_INLINE HalfVec upper_half(Vec<float> a) {
+  constexpr int kHalf = Vec<float>::kWidth / 2;
+  return detail::half_of<kHalf>(a, std::make_index_sequence<size_t(kHalf)>{});
+}
+
+namespace detail {
+template <class T, int first, size_t... I>
+LONGSHOT_INLINE Vec<T> every_other(Vec<T> a, Vec<T> b, std::index_sequence<I...>) {
+  return Vec<T>(__builtin_shufflevector(a.v, b.v, (2 * int(I) + first)...));
+}
+}  // namespace detail
+
+// a0 a2 a4 ... b0 b2 b4 ..., and a1 a3 ... b1 b3 ...: what the interleaves undo.
+template <class T>
+LONGSHOT_INLINE Vec<T> even_lanes(Vec<T> a, Vec<T> b) {
+  return detail::every_other<T, 0>(a, b, std::make_index_sequence<size_t(Vec<T>::kWidth)>{});
+}
+template <class T>
+LONGSHOT_INLINE Vec<T> odd_lanes(Vec<T> a, Vec<T> b) {
+  return detail::every_other<T, 1>(a, b, std::make_index_sequence<size_t(Vec<T>::kWidth)>{});
+}
+
 // Element c of vector r to element r of vector c: log2(W) perfect shuffles of vectors i and i +
 // W/2.
 template <class T>
@@ -294,6 +342,39 @@ LONGSHOT_INLINE Vec<T> horizontal_sums(Vec<T> (&a)[Vec<T>::kWidth]) {
 template <class T>
 LONGSHOT_INLINE Vec<T> horizontal_maxima(Vec<T> (&a)[Vec<T>::kWidth]) {
   return join_lanes_of<T>(a, [](Vec<T> x, Vec<T> y) { return max(x, y); });
+}
+
+// The same of W rows of W/2 elements, two rows a vector, to W/2 columns, and back. (An element's
+// place, written in binary, is row then column; every stage rotates it by one bit.)
+template <class T>
+LONGSHOT_INLINE void transpose_narrow(Vec<T> (&a)[Vec<T>::kWidth / 2]) {
+  constexpr int kHalf = Vec<T>::kWidth / 2;
+  Vec<T> b[kHalf];
+#pragma GCC unroll 8
+  for (int size = kHalf; size > 1; size /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kHalf / 2; ++i) {
+      b[i] = even_lanes(a[2 * i], a[2 * i + 1]);
+      b[i + kHalf / 2] = odd_lanes(a[2 * i], a[2 * i + 1]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kHalf; ++i) a[i] = b[i];
+  }
+}
+template <class T>
+LONGSHOT_INLINE void transpose_narrow_back(Vec<T> (&a)[Vec<T>::kWidth / 2]) {
+  constexpr int kHalf = Vec<T>::kWidth / 2;
+  Vec<T> b[kHalf];
+#pragma GCC unroll 8
+  for (int size = kHalf; size > 1; size /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kHalf / 2; ++i) {
+      b[2 * i] = interleave_low(a[i], a[i + kHalf / 2]);
+      b[2 * i + 1] = interleave_high(a[i], a[i + kHalf / 2]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kHalf; ++i) a[i] = b[i];
+  }
 }
 
 // out[c * ld_out + r] = in[r * ld_in + c] for r < rows, c < columns; both at most kWidth. Whole

@@ -96,7 +96,9 @@ void check_lanes() {
     out.assign(in.size(), T(-7));
     const Vec<T> part = Vec<T>::load_partial(in.data() + 1, n);
     part.store_partial(out.data() + 2, n);
+    const Vec<T> rest = Vec<T>::load_partial(in.data() + 1, n, Vec<T>(T(-3)));
     for (int i = 0; i < kWidth; ++i) CHECK(part[i] == (i < n ? in[size_t(i + 1)] : T(0)));
+    for (int i = 0; i < kWidth; ++i) CHECK(rest[i] == (i < n ? in[size_t(i + 1)] : T(-3)));
     for (int i = 0; i < int(out.size()); ++i)
       CHECK(out[size_t(i)] == (i >= 2 && i < 2 + n ? in[size_t(i - 1)] : T(-7)));
   }
@@ -124,9 +126,54 @@ void check_lanes() {
     }
 }
 
+// Vectors of the numbers 0, 1, 2, ... in order: vector r, lane c holds r W + c.
+template <class T, size_t count>
+void count_up(Vec<T> (&a)[count]) {
+  for (int r = 0; r < int(count); ++r)
+    for (int c = 0; c < Vec<T>::kWidth; ++c) a[r].v[c] = T(r * Vec<T>::kWidth + c);
+}
+
+template <class T>
+void check_groups() {
+  constexpr int kWidth = Vec<T>::kWidth, kHalf = kWidth / 2;
+  Vec<T> a[kWidth], sums[kWidth], maxima[kWidth];
+  count_up(a), count_up(sums), count_up(maxima);
+  const Vec<T> sum = horizontal_sums(sums), largest = horizontal_maxima(maxima);
+  const Vec<T> even = even_lanes(a[0], a[1]), odd = odd_lanes(a[0], a[1]);
+  transpose(a);
+  for (int r = 0; r < kWidth; ++r) {
+    CHECK(sum[r] == T(kWidth * kWidth * r + kWidth * (kWidth - 1) / 2));
+    CHECK(largest[r] == T(kWidth * r + kWidth - 1));
+    CHECK(even[r] == T(2 * r));
+    CHECK(odd[r] == T(2 * r + 1));
+    for (int c = 0; c < kWidth; ++c) CHECK(a[c][r] == T(r * kWidth + c));
+  }
+  // W rows of W/2 elements: row r, column c holds r W/2 + c.
+  Vec<T> narrow[kHalf];
+  count_up(narrow);
+  transpose_narrow(narrow);
+  for (int r = 0; r < kWidth; ++r)
+    for (int c = 0; c < kHalf; ++c) CHECK(narrow[c][r] == T(r * kHalf + c));
+  transpose_narrow_back(narrow);
+  for (int r = 0; r < kHalf; ++r)
+    for (int c = 0; c < kWidth; ++c) CHECK(narrow[r][c] == T(r * kWidth + c));
+}
+
+TEST_CASE("half vectors are joined and taken apart") {
+  constexpr int kWidth = Vec<float>::kWidth, kHalf = kWidth / 2;
+  float in[kWidth + 1], out[kWidth];
+  for (int i = 0; i <= kWidth; ++i) in[i] = float(i);
+  const Vec<float> joined = join_halves(load_half(in + 1 + kHalf), load_half(in + 1));
+  store_half(upper_half(joined), out);
+  store_half(lower_half(joined), out + kHalf);
+  for (int i = 0; i < kWidth; ++i) CHECK(out[i] == float(i + 1));
+}
+
 TEST_CASE("vector lanes: partial access, sums, gather, transposition") {
   check_lanes<float>();
   check_lanes<double>();
+  check_groups<float>();
+  check_groups<double>();
 }
 
 TEST_CASE("scratch memory is aligned, nested and reused") {

@@ -3,9 +3,9 @@
 // --profile where the time goes.
 //
 // A step is forward, loss, backward, clip and update on the config's own batches; making a batch is
-// not timed (in a run it happens beside the step). The operations of a step are counted by
-// step_operations (sweep_plan.h), not by what was executed, so that recomputing something does not
-// look like speed.
+// timed apart (in a run it happens beside the step, in one thread). The operations of a step are
+// counted by step_operations (sweep_plan.h), not by what was executed, so that recomputing
+// something does not look like speed.
 #include <algorithm>
 #include <cmath>
 #include <fmt/core.h>
@@ -47,6 +47,7 @@ struct Timing {
   std::vector<double> rates;     // FLOP/s of each step
   std::vector<double> beside;    // FMA peak before and after it, the lower; empty on devices
   double total = 0, operations = 0;
+  double batches = 0;  // seconds to make the steps' batches, not in total
   int64_t tokens = 0;
 
   static double quantile(std::vector<double> sorted, double q) {
@@ -128,8 +129,10 @@ class StepBench {
     double operations = 0;
     for (int64_t m = 0; m < train.accumulate; ++m) {
       Batch& batch = batches_[size_t(m)];
+      const double begin = now_seconds();
       batcher_.training(uint64_t(config_.seed), uint64_t(next_), lengths_,
                         train.batch * train.accumulate, m * train.batch, train.batch, batch);
+      timing.batches += now_seconds() - begin;
       operations += step_operations(config_.model, classes_, batch.rows, batch.length);
       timing.tokens += batch.rows * batch.length;
     }
@@ -224,6 +227,8 @@ int bench_command(const BenchArguments& arguments) {
         .add("mean_ms", 1e3 / steps_per_second)
         .add("p10_ms", 1e3 * timing.quantile(0.1))
         .add("p90_ms", 1e3 * timing.quantile(0.9))
+        .add("batch_ms", 1e3 * timing.batches / double(timing.seconds.size()))
+        .add("batch_share", timing.batches / timing.total)
         .add("steps_per_second", steps_per_second)
         .add("tokens_per_second", double(timing.tokens) / timing.total)
         .add("gflop_per_second", 1e-9 * rate)
@@ -248,6 +253,9 @@ int bench_command(const BenchArguments& arguments) {
              timing.seconds.size(), built.encoder->parameters().parameter_count());
   fmt::print("  step      {:.3f} ms (10 % to 90 %: {:.3f} to {:.3f})\n", 1e3 * timing.quantile(0.5),
              1e3 * timing.quantile(0.1), 1e3 * timing.quantile(0.9));
+  fmt::print("  batch     {:.3f} ms to make, {:.2f} % of a step\n",
+             1e3 * timing.batches / double(timing.seconds.size()),
+             100 * timing.batches / timing.total);
   fmt::print("  rate      {:.2f} steps/s, {:.0f} tokens/s\n", steps_per_second,
              double(timing.tokens) / timing.total);
   fmt::print("  compute   {:.1f} GFLOP/s", 1e-9 * rate);

@@ -37,8 +37,8 @@ struct AttentionTiles {
 };
 template <class F>
 void with_attention_tiles(int64_t head_dim, const F& f) {
-  LONGSHOT_CHECK(head_dim >= 1 && head_dim <= 256,
-                 "cuda: attention: head_dim is {}, the kernels take 1 to 256", head_dim);
+  LONGSHOT_CHECK(head_dim >= 0 && head_dim <= 256,
+                 "cuda: attention: head_dim is {}, the kernels take at most 256", head_dim);
   if (head_dim <= 32) return f(AttentionTiles<1, 8>{});
   if (head_dim <= 64) return f(AttentionTiles<2, 8>{});
   if (head_dim <= 128) return f(AttentionTiles<4, 2>{});

@@ -231,7 +231,7 @@ __device__ inline float activate(Activation activation, float x) {
     case Activation::none:
       return x;
     case Activation::relu:
-      return x > 0 ? x : 0.0f;
+      return x <= 0 ? 0.0f : x;  // a NaN passes
     case Activation::gelu:
       return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
     case Activation::gelu_tanh: {

@@ -17,10 +17,13 @@ struct SoftmaxRow {
     float top = -INFINITY;
     for (int64_t c = lane; c < columns; c += kWarp) top = fmaxf(top, in[c]);
     top = warp_max(top);
+    if (top == -INFINITY) top = 0;  // nothing but masked entries: no NaN from -inf minus -inf
     float sum = 0;
     for (int64_t c = lane; c < columns; c += kWarp) sum += expf(in[c] - top);
     sum = warp_sum(sum);
-    const float offset = log ? top + logf(sum) : 0.0f, inverse = 1.0f / sum;
+    // Of nothing else the sum is 0: softmax gives 0, log-softmax leaves -inf.
+    const float offset = log && sum != 0 ? top + logf(sum) : 0.0f;
+    const float inverse = sum == 0 ? 0.0f : 1.0f / sum;
     for (int64_t c = lane; c < columns; c += kWarp) {
       out[c] = log ? in[c] - offset : expf(in[c] - top) * inverse;
     }

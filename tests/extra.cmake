@@ -30,11 +30,10 @@ if(TARGET test_cuda)
   endforeach()
 endif()
 
-# The tests of operations, of the model with every encoding, and of training once more, on the
-# emulated device: what they do in f32 then runs there. Left out are kernels that only the CPU has
-# ([cpu]), the memory of evaluations of thousands of tokens ([memory]: the same heap whatever the
-# device, and the emulator would take minutes), and what computes nothing. One OS thread: grids are
-# small.
+# The tests of operations, of kernels, of the model with every encoding, and of training once more, on the
+# emulated device: what they do in f32 then runs there. Left out is what only the CPU has ([cpu]), the memory
+# of evaluations of thousands of tokens ([memory]: the same heap whatever the device, and the emulator would
+# take minutes), and what computes nothing. One OS thread: grids are small.
 # longshot_emulated_test(PROGRAM NAME TESTS ORDERS...)
 function(longshot_emulated_test program name tests)
   if(NOT TARGET test_${program})
@@ -46,12 +45,19 @@ function(longshot_emulated_test program name tests)
       "LONGSHOT_TEST_BACKEND=cuda;LONGSHOT_EMULATOR_ORDER=${order};OMP_NUM_THREADS=1")
   endforeach()
 endfunction()
-file(GLOB operation_tests RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/core/ops
-     CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/core/ops/*_test.cpp)
-list(APPEND operation_tests network_test.cpp backend_parity_test.cpp)
-list(TRANSFORM operation_tests REPLACE "(.*)\\.cpp" "[#\\1]~[cpu]")
-list(JOIN operation_tests "," operation_tests)
+# Of the files of a folder, as a filter of tests.
+function(longshot_tests_of folder result)
+  file(GLOB files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/${folder}
+       CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
+  list(APPEND files ${ARGN})
+  list(TRANSFORM files REPLACE "(.*)\\.cpp" "[#\\1]~[cpu]")
+  list(JOIN files "," files)
+  set(${result} "${files}" PARENT_SCOPE)
+endfunction()
+longshot_tests_of(core/ops operation_tests network_test.cpp backend_parity_test.cpp)
+longshot_tests_of(core/cpu kernel_tests)
 longshot_emulated_test(core operations "${operation_tests}" forward reverse random)
+longshot_emulated_test(core kernels "${kernel_tests}" random)
 longshot_emulated_test(nn nn "~[memory]~[positions]~[registry]" forward reverse random)
 longshot_emulated_test(train train "[train]~[memory]" forward)
 

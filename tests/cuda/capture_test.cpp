@@ -2,11 +2,18 @@
 // that cannot be recorded stays eager with a reason.
 #include "core/capture.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "core/files.h"
+#include "core/log.h"
 #include "tests/cuda/devices.h"
+#include "tests/data/temporary_file.h"
 
 using namespace longshot;
 using longshot::test::cuda_device;
 using longshot::test::Devices;
+using longshot::test::TemporaryFile;
 
 namespace {
 
@@ -86,8 +93,11 @@ TEST_CASE("capture: memory that grew drops the recordings", "[capture]") {
   CHECK(runner.replayed_steps() == 4);
 }
 
-TEST_CASE("capture: a step that waits or allocates stays eager and says why", "[capture]") {
+TEST_CASE("capture: a step that waits or allocates stays eager, and the log says why, once",
+          "[capture]") {
   const bool allocates = GENERATE(false, true);
+  const TemporaryFile file("");
+  std::optional<log::FileSink> sink(file.path());
   Devices d;
   const auto x = d.random(8), y = d.output(8);
   StepCapture runner(cuda_device(), true);
@@ -108,6 +118,12 @@ TEST_CASE("capture: a step that waits or allocates stays eager and says why", "[
   CHECK(runner.replayed_steps() == 0);
   const auto in = d.read(x, 1), out = d.read(y, 1);
   for (size_t i = 0; i < 8; ++i) CHECK(out[i] == in[i] * in[i]);
+  sink.reset();
+  const std::string written = read_file(file.path());
+  CHECK_THAT(written,
+             ContainsSubstring("info this step cannot be captured, training stays eager: " +
+                               runner.reason() + "\n"));
+  CHECK(std::count(written.begin(), written.end(), '\n') == 1);
 }
 
 TEST_CASE("capture: off, or a backend that does not record", "[capture]") {

@@ -44,6 +44,9 @@ TEST_CASE("program: trains on the emulated device, recorded and eager to equal b
   const Outcome eager =
       run(folder, "", "--device cuda:0 device.capture=false --out " + folder / "b");
   CHECK(checksum(eager, folder / "b") == expected);
+  const std::string why = "training steps run operation by operation: capture is switched off";
+  CHECK_THAT(eager.all(), ContainsSubstring(why));
+  CHECK_THAT(recorded.all(), !ContainsSubstring("operation by operation"));
   // The option reaches the matrix products: other bits.
   const Outcome tf32 = run(folder, "", "--device auto device.tf32=true --out " + folder / "c");
   CHECK_THAT(tf32.all(), ContainsSubstring("emulated device") && ContainsSubstring("TF32"));

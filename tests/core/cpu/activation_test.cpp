@@ -38,7 +38,7 @@ std::vector<T> run(Unary op, const std::vector<T>& x) {
   Guarded<T> y(int64_t(x.size()));
   UnaryArgs args;
   args.op = op, args.n = int64_t(x.size()), args.x = x.data(), args.y = y.data();
-  cpu::unary<T>(args);
+  call_kernel<T>(&Backend::unary, args);
   return y.values();
 }
 
@@ -54,7 +54,7 @@ std::vector<T> inputs(Unary op, int64_t n) {
 
 }  // namespace
 
-TEST_CASE("unary values by hand", "[cpu][activation]") {
+TEST_CASE("unary values by hand", "[activation]") {
   // gelu(1) = Phi(1) = 0.8413447461; gelu(-1) = -0.1586552539; sigmoid(0) = 1/2.
   const std::vector<float> x = {1, -1, 0};
   expect_close(run(Unary::gelu, x), std::vector<double>{0.8413447461, -0.1586552539, 0}, 2e-7,
@@ -67,7 +67,7 @@ TEST_CASE("unary values by hand", "[cpu][activation]") {
 }
 
 TEST_CASE("unary at the extremes: no NaN where the limit is finite, NaN where it came in",
-          "[cpu][activation]") {
+          "[activation]") {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> x = {1e4f, -1e4f, 100, -100};
   expect_close(run(Unary::gelu, x), std::vector<double>{1e4, 0, 100, 0}, 1e-6, "gelu");
@@ -78,7 +78,7 @@ TEST_CASE("unary at the extremes: no NaN where the limit is finite, NaN where it
   for (Unary op : kAll) CHECK(std::isnan(run(op, std::vector<float>{NAN})[0]));
 }
 
-TEMPLATE_TEST_CASE("unary against libm over odd sizes", "[cpu][activation]", float, double) {
+TEMPLATE_TEST_CASE("unary against libm over odd sizes", "[activation]", float, double) {
   using T = TestType;
   for (Unary op : kAll) {
     for (int64_t n : {0, 1, 15, 17, 1009, 70001}) {
@@ -90,7 +90,7 @@ TEMPLATE_TEST_CASE("unary against libm over odd sizes", "[cpu][activation]", flo
   }
 }
 
-TEST_CASE("unary_backward against finite differences, written and added", "[cpu][activation]") {
+TEST_CASE("unary_backward against finite differences, written and added", "[activation]") {
   for (Unary op : kAll) {
     auto x = inputs<double>(op, 37);
     const auto dy = uniform<double>(37, 2), y = run(op, x), base = uniform<double>(37, 3);
@@ -99,7 +99,7 @@ TEST_CASE("unary_backward against finite differences, written and added", "[cpu]
       UnaryBackwardArgs args;
       args.op = op, args.n = 37, args.x = x.data(), args.y = y.data(), args.dy = dy.data();
       args.dx = dx.data(), args.accumulate = accumulate;
-      cpu::unary_backward<double>(args);
+      call_kernel<double>(&Backend::unary_backward, args);
       auto gradient = dx.values();
       if (accumulate) {
         for (size_t i = 0; i < gradient.size(); ++i) gradient[i] -= base[i];
@@ -115,14 +115,14 @@ TEST_CASE("unary_backward against finite differences, written and added", "[cpu]
     UnaryBackwardArgs args;
     args.op = op, args.n = 37;
     args.x = x.data(), args.y = y.data(), args.dy = dy.data(), args.dx = dxd.data();
-    cpu::unary_backward<double>(args);
+    call_kernel<double>(&Backend::unary_backward, args);
     args.x = xf.data(), args.y = yf.data(), args.dy = dyf.data(), args.dx = dxf.data();
-    cpu::unary_backward<float>(args);
+    call_kernel<float>(&Backend::unary_backward, args);
     expect_close(dxf.values(), dxd.values(), 1e-5, "unary_backward f32");
   }
 }
 
-TEST_CASE("activation_backward: gradient, bias gradient, either alone", "[cpu][activation]") {
+TEST_CASE("activation_backward: gradient, bias gradient, either alone", "[activation]") {
   struct Case {
     int64_t rows, columns;
   };
@@ -142,7 +142,8 @@ TEST_CASE("activation_backward: gradient, bias gradient, either alone", "[cpu][a
       if (activation == Activation::none) {
         want = dy;
       } else {
-        cpu::unary_backward<double>(unary);  // checked against finite differences above
+        call_kernel<double>(&Backend::unary_backward,
+                            unary);  // checked against finite differences above
       }
       for (int64_t i = 0; i < n; ++i) want_bias[size_t(i % columns)] += want[size_t(i)];
       for (bool with_dx : {true, false}) {
@@ -158,7 +159,7 @@ TEST_CASE("activation_backward: gradient, bias gradient, either alone", "[cpu][a
                 args.pre_activation = activation == Activation::none ? nullptr : pre.data();
                 args.dy = dy.data(), args.dx = with_dx ? dx.data() : nullptr;
                 args.dbias = dbias.data(), args.accumulate_dbias = accumulate;
-                cpu::activation_backward<double>(args);
+                call_kernel<double>(&Backend::activation_backward, args);
                 if (with_dx) expect_close(dx.values(), want, 0, "dx");
                 expect_close(dbias.values(), accumulate ? added(base, want_bias) : want_bias, 1e-12,
                              "dbias");
@@ -171,7 +172,7 @@ TEST_CASE("activation_backward: gradient, bias gradient, either alone", "[cpu][a
       ActivationBackwardArgs args;
       args.activation = activation, args.rows = rows, args.columns = columns;
       args.pre_activation = pre.data(), args.dy = dy.data(), args.dx = dx.data();
-      cpu::activation_backward<double>(args);
+      call_kernel<double>(&Backend::activation_backward, args);
       expect_close(dx.values(), want, 0, "dx without bias");
     }
   }

@@ -205,7 +205,7 @@ Outputs<T> run(const Case& c, const Inputs& in, double initial = 0, bool backwar
   }
   f.dropout = {c.dropout, 21, c.heads * c.queries * c.keys, &in.state};
   f.out = r.out.data(), f.log_sum_exp = r.log_sum_exp.data();
-  attention(f);
+  testing::call_kernel(&Backend::attention, f);
   if (!backward) return r;
   const T first = initial == 0 ? T(NAN) : T(initial);
   r.dquery.assign(query.size(), first), r.dkey.assign(key.size(), first);
@@ -222,7 +222,7 @@ Outputs<T> run(const Case& c, const Inputs& in, double initial = 0, bool backwar
   args.accumulate_drelative_key = args.accumulate_drelative_bias = initial != 0;
   args.accumulate_dquery = args.accumulate_dkey = args.accumulate_dvalue = initial != 0;
   args.accumulate_dbias_table = args.accumulate_dbias_dense = initial != 0;
-  attention_backward(args);
+  testing::call_kernel(&Backend::attention_backward, args);
   return r;
 }
 
@@ -307,7 +307,12 @@ void check_case(const Case& c) {
   check_gradient(c, in, &Inputs::relative_bias, exact.drelative_bias, "relative bias");
 }
 
-TEST_CASE("attention: hand-worked case", "[cpu]") {
+// Relative keys are for backends that have them in the kernel.
+bool takes(const Case& c) {
+  return !c.relative || testing::backend_for(DType::f32).fuses_relative_keys();
+}
+
+TEST_CASE("attention: hand-worked case", "[attention]") {
   // One query, two keys, logits ln 1 = 0 and ln 3: probabilities 1/4 and 3/4.
   const double query[] = {1}, key[] = {0, std::log(3.0)}, value[] = {8, 4};
   double out = 0, log_sum = 0;
@@ -315,16 +320,16 @@ TEST_CASE("attention: hand-worked case", "[cpu]") {
   a.dtype = DType::f64;
   a.shape = {1, 1, 1, 2, 1};
   a.query = query, a.key = key, a.value = value, a.out = &out, a.log_sum_exp = &log_sum;
-  attention(a);
+  testing::call_kernel(&Backend::attention, a);
   CHECK(out == Approx(5).epsilon(1e-15));
   CHECK(log_sum == Approx(std::log(4.0)).epsilon(1e-15));
   a.causal = true;  // the query is position 0: sees the first key only
-  attention(a);
+  testing::call_kernel(&Backend::attention, a);
   CHECK(out == 8);
   CHECK(log_sum == 0);
 }
 
-TEST_CASE("attention: odd shapes", "[cpu]") {
+TEST_CASE("attention: odd shapes", "[attention]") {
   for (int64_t dim : {1, 3, 8, 16, 17, 32, 67})
     for (int64_t queries : {1, 7, 17, 40})
       check_case({.queries = queries, .keys = 41 - queries, .dim = dim});
@@ -334,7 +339,7 @@ TEST_CASE("attention: odd shapes", "[cpu]") {
   check_case({.batch = 1, .heads = 1, .queries = 131, .keys = 277, .dim = 5});  // ragged both ways
 }
 
-TEST_CASE("attention: masks, scales, biases", "[cpu]") {
+TEST_CASE("attention: masks, scales, biases", "[attention]") {
   for (int64_t length : {13, 70, 150}) {
     const int64_t dim = length == 70 ? 8 : 5;
     const Case base{.queries = length, .keys = length, .dim = dim};
@@ -365,7 +370,8 @@ TEST_CASE("attention: masks, scales, biases", "[cpu]") {
   }
 }
 
-TEST_CASE("attention: relative keys by distance and by pair", "[cpu]") {
+// CUDA composes them (tests/core/ops/attention_test.cpp).
+TEST_CASE("attention: relative keys by distance and by pair", "[cpu][attention]") {
   for (const bool pairs : {false, true})
     for (const int64_t heads : {1, 3}) {
       const Case base{.batch = 2,
@@ -393,7 +399,7 @@ TEST_CASE("attention: relative keys by distance and by pair", "[cpu]") {
     }
 }
 
-TEST_CASE("attention: dropout draws the documented elements", "[cpu]") {
+TEST_CASE("attention: dropout draws the documented elements", "[attention]") {
   for (int64_t keys : {4, 5, 40, 131})
     for (int64_t queries : {3, 40}) {
       check_case({.queries = queries, .keys = keys, .dim = 8, .dropout = 0.25f});
@@ -415,7 +421,7 @@ TEST_CASE("attention: dropout draws the documented elements", "[cpu]") {
   CHECK(difference(evaluated.dkey, plain.dkey) == 0);
 }
 
-TEST_CASE("attention: a fully masked sample gives zeros and finite gradients", "[cpu]") {
+TEST_CASE("attention: a fully masked sample gives zeros and finite gradients", "[attention]") {
   const Case c{
       .queries = 70, .keys = 70, .dim = 8, .mask = true, .table = true, .dense_batches = 2};
   const auto r = run<float>(c, make_inputs(c));
@@ -430,7 +436,7 @@ TEST_CASE("attention: a fully masked sample gives zeros and finite gradients", "
   for (size_t i = 0; i < r.ddense.size() / 2; ++i) CHECK(r.ddense[i] == 0);
 }
 
-TEST_CASE("attention: large logits do not overflow", "[cpu]") {
+TEST_CASE("attention: large logits do not overflow", "[attention]") {
   const Case c{.batch = 1, .heads = 1, .queries = 3, .keys = 200, .dim = 2};
   Inputs in = make_inputs(c);
   for (double& x : in.query) x *= 1000;
@@ -440,11 +446,12 @@ TEST_CASE("attention: large logits do not overflow", "[cpu]") {
   for (float x : r.dquery) CHECK(std::isfinite(x));
 }
 
-TEST_CASE("attention: empty extents", "[cpu]") {
+TEST_CASE("attention: empty extents", "[attention]") {
   for (const Case& c : {Case{.batch = 0}, Case{.heads = 0}, Case{.queries = 0}, Case{.keys = 0},
                         Case{.dim = 0}, Case{.keys = 0, .relative = true, .relative_bias = true},
                         Case{.queries = 0, .relative = true, .relative_bias = true},
                         Case{.batch = 0, .relative = true, .pairs = true}}) {
+    if (!takes(c)) continue;
     const auto r = run<float>(c, make_inputs(c));
     for (float x : r.drelative) CHECK(x == 0);
     for (float x : r.drelative_bias) CHECK(x == 0);
@@ -454,7 +461,7 @@ TEST_CASE("attention: empty extents", "[cpu]") {
   }
 }
 
-TEST_CASE("attention: bits do not depend on the number of threads", "[cpu]") {
+TEST_CASE("attention: bits do not depend on the number of threads", "[attention]") {
   for (const Case& c : {Case{.batch = 3,
                        .heads = 3,
                        .queries = 150,
@@ -488,6 +495,7 @@ TEST_CASE("attention: bits do not depend on the number of threads", "[cpu]") {
                         .dense_batches = 1,
                         .relative = true,
                         .pairs = true}}) {
+    if (!takes(c)) continue;
     const Inputs in = make_inputs(c);
     set_threads(1);
     const auto one = run<float>(c, in);
@@ -508,7 +516,7 @@ TEST_CASE("attention: bits do not depend on the number of threads", "[cpu]") {
   }
 }
 
-TEST_CASE("attention: forward memory does not grow with the length", "[cpu]") {
+TEST_CASE("attention: forward memory does not grow with the length", "[cpu][attention]") {
   set_threads(1);
   release_scratch();
   Case c{.batch = 1, .heads = 1, .queries = 4096, .keys = 4096, .dim = 8};
@@ -518,7 +526,7 @@ TEST_CASE("attention: forward memory does not grow with the length", "[cpu]") {
   set_threads(0);
 }
 
-TEST_CASE("attention refuses wrong use", "[cpu]") {
+TEST_CASE("attention refuses wrong use", "[cpu][attention]") {
   float x[64] = {};
   AttentionArgs a;
   a.shape = {1, 1, 4, 4, 2};

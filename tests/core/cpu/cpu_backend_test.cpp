@@ -6,12 +6,16 @@
 using namespace longshot;
 using namespace longshot::test;
 
-TEST_CASE("cpu backend: memory is aligned, copied and cleared", "[cpu][backend]") {
+TEST_CASE("cpu backend: what it says of itself", "[cpu][backend]") {
   const auto backend = make_cpu_backend();
   CHECK(std::string(backend->name()) == "cpu");
   CHECK(backend->host_accessible());
   CHECK(backend->supports(DType::f64));
   CHECK(!backend->description().empty());
+}
+
+TEST_CASE("backend: memory is aligned, copied and cleared", "[backend]") {
+  Backend* const backend = &testing::backend_for(DType::f32);
   for (size_t bytes : {size_t(0), size_t(1), size_t(1000), size_t(5) << 20}) {
     void* block = backend->allocate(bytes);
     CHECK(reinterpret_cast<uintptr_t>(block) % 64 == 0);

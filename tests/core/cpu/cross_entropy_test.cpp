@@ -29,7 +29,7 @@ struct Problem {
     args.smoothing = smoothing, args.count_override = count_override;
     args.log_sum_exp = lse.data(), args.row_loss = row_loss.data(), args.loss = loss.data();
     args.denominator = denominator.data();
-    cpu::cross_entropy<T>(args);
+    call_kernel<T>(&Backend::cross_entropy, args);
     return {loss.values(), row_loss.values(), lse.values(), denominator.values()[0]};
   }
   std::vector<T> backward(T dloss, const std::vector<T>* base = nullptr) const {
@@ -41,14 +41,14 @@ struct Problem {
     args.smoothing = smoothing, args.log_sum_exp = result.lse.data(),
     args.denominator = &result.denominator;
     args.dloss = &dloss, args.dlogits = dlogits.data(), args.accumulate = base != nullptr;
-    cpu::cross_entropy_backward<T>(args);
+    call_kernel<T>(&Backend::cross_entropy_backward, args);
     return dlogits.values();
   }
 };
 
 }  // namespace
 
-TEST_CASE("cross-entropy by hand", "[cpu][loss]") {
+TEST_CASE("cross-entropy by hand", "[loss]") {
   // Probabilities 1/8, 2/8, 5/8: losses ln 8 for class 0 and ln 1.6 for class 2; row 2 is ignored.
   const double ln2 = std::log(2.0), ln5 = std::log(5.0), ln8 = std::log(8.0);
   Problem<double> problem{3, 3, {0, ln2, ln5, 0, ln2, ln5, 7, 8, 9}, {0, 2, -1}};
@@ -77,7 +77,7 @@ TEST_CASE("cross-entropy by hand", "[cpu][loss]") {
 }
 
 TEST_CASE("cross-entropy with every target ignored: loss 0, denominator 0, zero gradients",
-          "[cpu][loss]") {
+          "[loss]") {
   Problem<float> problem{4, 5, uniform<float>(20, 1), {-1, -1, -1, -1}};
   const auto result = problem.forward();
   CHECK(result.loss[0] == 0);
@@ -90,14 +90,14 @@ TEST_CASE("cross-entropy with every target ignored: loss 0, denominator 0, zero 
   CHECK(none.backward(1).empty());
 }
 
-TEST_CASE("cross-entropy survives large logits", "[cpu][loss]") {
+TEST_CASE("cross-entropy survives large logits", "[loss]") {
   Problem<float> problem{1, 3, {1e4f, 0, -1e4f}, {1}};
   CHECK(problem.forward().loss[0] == 1e4f);
   CHECK(problem.backward(1) == std::vector<float>{1, -1, 0});
 }
 
 TEST_CASE("cross-entropy: a class of logit -infinity has probability 0, NaN stays NaN",
-          "[cpu][loss]") {
+          "[loss]") {
   const float infinity = std::numeric_limits<float>::infinity();
   for (int64_t columns : {3, 40, 400}) {
     std::vector<float> logits(size_t(columns), -infinity);
@@ -112,7 +112,7 @@ TEST_CASE("cross-entropy: a class of logit -infinity has probability 0, NaN stay
   }
 }
 
-TEMPLATE_TEST_CASE("cross-entropy against double loops", "[cpu][loss]", float, double) {
+TEMPLATE_TEST_CASE("cross-entropy against double loops", "[loss]", float, double) {
   using T = TestType;
   struct Case {
     int64_t rows, columns;
@@ -163,7 +163,7 @@ TEMPLATE_TEST_CASE("cross-entropy against double loops", "[cpu][loss]", float, d
   }
 }
 
-TEST_CASE("cross_entropy_backward against finite differences", "[cpu][loss]") {
+TEST_CASE("cross_entropy_backward against finite differences", "[loss]") {
   const double count = 5;
   for (double e : {0.0, 0.2}) {
     for (const double* override_count : {static_cast<const double*>(nullptr), &count}) {

@@ -31,13 +31,13 @@ std::vector<T> run(const std::vector<T>& x, const DropoutSpec& spec,
   DropoutArgs args;
   args.n = int64_t(x.size()), args.x = x.data(), args.y = y.data(), args.dropout = spec;
   args.accumulate = base != nullptr;
-  cpu::dropout<T>(args);
+  call_kernel<T>(&Backend::dropout, args);
   return y.values();
 }
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("dropout follows its definition element by element", "[cpu][dropout]", float,
+TEMPLATE_TEST_CASE("dropout follows its definition element by element", "[dropout]", float,
                    double) {
   using T = TestType;
   StepState state;
@@ -63,7 +63,7 @@ TEMPLATE_TEST_CASE("dropout follows its definition element by element", "[cpu][d
   }
 }
 
-TEST_CASE("dropout keeps everything when p = 0 or not training", "[cpu][dropout]") {
+TEST_CASE("dropout keeps everything when p = 0 or not training", "[dropout]") {
   StepState state;
   DropoutSpec spec;
   spec.p = 0.5f, spec.state = &state;  // training = 0
@@ -75,8 +75,7 @@ TEST_CASE("dropout keeps everything when p = 0 or not training", "[cpu][dropout]
   expect_same_bits(run(x, spec), x, "p = 0 without a state");
 }
 
-TEST_CASE("dropout drops about the share asked for, differently by step and stream",
-          "[cpu][dropout]") {
+TEST_CASE("dropout drops about the share asked for, differently by step and stream", "[dropout]") {
   StepState state;
   state.training = 1;
   DropoutSpec spec;
@@ -95,7 +94,7 @@ TEST_CASE("dropout drops about the share asked for, differently by step and stre
   CHECK(b != c);
 }
 
-TEST_CASE("a micro-batch draws what its rows of the whole batch drew", "[cpu][dropout]") {
+TEST_CASE("a micro-batch draws what its rows of the whole batch drew", "[dropout]") {
   StepState state;
   state.training = 1;
   DropoutSpec spec;

@@ -6,7 +6,7 @@
 using namespace longshot;
 using namespace longshot::test;
 
-TEMPLATE_TEST_CASE("affine: alpha x + beta", "[cpu][elementwise]", float, double) {
+TEMPLATE_TEST_CASE("affine: alpha x + beta", "[elementwise]", float, double) {
   using T = TestType;
   for (int64_t n : {0, 1, 7, 16, 17, 1031, 100003}) {
     const auto x = uniform<T>(n, 1), base = uniform<T>(n, 2);
@@ -19,14 +19,14 @@ TEMPLATE_TEST_CASE("affine: alpha x + beta", "[cpu][elementwise]", float, double
       AffineArgs args;
       args.n = n, args.x = x.data(), args.y = y.data();
       args.alpha = 2.5, args.beta = -0.75, args.accumulate = accumulate;
-      cpu::affine<T>(args);
+      call_kernel<T>(&Backend::affine, args);
       expect_close(y.values(), want, tolerance<T>(), "affine");
     }
   }
 }
 
-TEMPLATE_TEST_CASE("binary with equal shapes and with a repeated suffix", "[cpu][elementwise]",
-                   float, double) {
+TEMPLATE_TEST_CASE("binary with equal shapes and with a repeated suffix", "[elementwise]", float,
+                   double) {
   using T = TestType;
   for (auto [n, period] : {std::pair<int64_t, int64_t>{12, 12},
                            {12, 4},
@@ -53,27 +53,27 @@ TEMPLATE_TEST_CASE("binary with equal shapes and with a repeated suffix", "[cpu]
         BinaryArgs args;
         args.op = op, args.n = n, args.period = period;
         args.a = a.data(), args.b = b.data(), args.out = out.data(), args.accumulate = accumulate;
-        cpu::binary<T>(args);
+        call_kernel<T>(&Backend::binary, args);
         expect_close(out.values(), want, tolerance<T>(), fmt::format("binary {} / {}", n, period));
       }
     }
   }
 }
 
-TEST_CASE("binary may write over its first input", "[cpu][elementwise]") {
+TEST_CASE("binary may write over its first input", "[elementwise]") {
   auto a = uniform<float>(50021, 1);
   const auto before = a;
   const auto b = uniform<float>(50021, 2);
   BinaryArgs args;
   args.op = Binary::sub, args.n = args.period = 50021;
   args.a = a.data(), args.b = b.data(), args.out = a.data();
-  cpu::binary<float>(args);
+  call_kernel<float>(&Backend::binary, args);
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] != before[i] - b[i]) FAIL("element " << i);
   }
 }
 
-TEST_CASE("scale_rows", "[cpu][elementwise]") {
+TEST_CASE("scale_rows", "[elementwise]") {
   for (auto [rows, columns] :
        {std::pair<int64_t, int64_t>{3, 5}, {1, 1}, {257, 129}, {2, 50000}, {0, 3}, {3, 0}}) {
     const auto x = uniform<float>(rows * columns, 1), scale = uniform<float>(rows, 2);
@@ -88,7 +88,7 @@ TEST_CASE("scale_rows", "[cpu][elementwise]") {
       ScaleRowsArgs args;
       args.rows = rows, args.columns = columns, args.x = x.data(), args.scale = scale.data();
       args.out = out.data(), args.accumulate = accumulate;
-      cpu::scale_rows<float>(args);
+      call_kernel<float>(&Backend::scale_rows, args);
       expect_close(out.values(), want, 4e-6, "scale_rows");
     }
   }

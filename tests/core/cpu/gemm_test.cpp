@@ -11,6 +11,7 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "tests/catch.h"
+#include "tests/support/kernel_call.h"
 
 namespace longshot::cpu {
 namespace {
@@ -72,7 +73,7 @@ std::vector<T> run_case(const Case& c, std::vector<T>* pre_out = nullptr) {
   if (c.bias) g.bias = bias.data();
   if (c.pre) g.pre_activation = pre.data();
   const auto before = out;
-  gemm(g);
+  testing::call_kernel(&Backend::gemm, g);
 
   double worst = 0;
   bool guards = true;
@@ -115,7 +116,7 @@ TEST_CASE("gemm: hand-worked product") {
   GemmArgs g;
   g.rows = 2, g.inner = 3, g.columns = 2, g.a = a, g.b = b, g.c = c;
   g.lda = 3, g.ldb = 2, g.ldc = 2, g.alpha = 2, g.accumulate = true;
-  gemm(g);  // products 58 64 139 154, times 2, plus 1
+  testing::call_kernel(&Backend::gemm, g);  // products 58 64 139 154, times 2, plus 1
   CHECK(c[0] == 117);
   CHECK(c[1] == 129);
   CHECK(c[2] == 279);
@@ -233,7 +234,7 @@ TEST_CASE("gemm: bits do not depend on the number of threads") {
   }
 }
 
-TEST_CASE("gemm refuses wrong use") {
+TEST_CASE("gemm refuses wrong use", "[cpu]") {
   float x[16] = {};
   GemmArgs g;
   g.rows = g.columns = g.inner = 4, g.a = x, g.b = x, g.c = x;

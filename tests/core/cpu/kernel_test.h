@@ -1,5 +1,7 @@
-// What the kernel tests share: outputs between guard elements, comparison with a reference,
-// finite differences, and the rule that bits do not depend on the number of threads.
+// Tests of what kernels compute. Those tagged [cpu] look inside the CPU's; the others call methods
+// of the backend that tests run on (tests/support/kernel_call.h). What they share: outputs between
+// guard elements, comparison with a reference, finite differences, and the rule that bits do not
+// depend on the number of threads.
 #pragma once
 
 #include <cmath>
@@ -12,8 +14,11 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "tests/catch.h"
+#include "tests/support/kernel_call.h"
 
 namespace longshot::test {
+
+using testing::call_kernel;
 
 // An array whose surroundings are watched. Fresh elements are NaN, so that a kernel which forgets
 // to write one, or reads an output it should only write, is seen.
@@ -83,9 +88,11 @@ void expect_same_bits(const std::vector<T>& a, const std::vector<T>& b, const st
   REQUIRE((a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0));
 }
 
-// run() gives a vector; it must be the same, bit for bit, with 1, 2, 3 and 4 threads.
+// run() gives a vector; it must be the same, bit for bit, with 1, 2, 3 and 4 threads; on CUDA,
+// twice.
 template <class Run>
 void expect_thread_independent(const Run& run, const std::string& what) {
+  if (testing::testing_cuda()) return expect_same_bits(run(), run(), what + " twice");
   const int before = threads();
   set_threads(1);
   const auto one = run();

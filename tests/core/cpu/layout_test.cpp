@@ -29,7 +29,7 @@ std::vector<float> permuted(const std::vector<float>& x, const Shape& shape, con
 
 }  // namespace
 
-TEST_CASE("permute: every axis order of several shapes", "[cpu][layout]") {
+TEST_CASE("permute: every axis order of several shapes", "[layout]") {
   const std::vector<Shape> shapes = {{2, 3, 5, 7}, {1, 40, 1, 33}, {3, 1, 65, 1}, {37, 66},
                                      {5, 4, 9},    {0, 3, 2, 2},   {7},           {}};
   for (const Shape& shape : shapes) {
@@ -46,7 +46,7 @@ TEST_CASE("permute: every axis order of several shapes", "[cpu][layout]") {
         args.x = x.data();
         args.out = out.data();
         args.accumulate = accumulate;
-        cpu::permute<float>(args);
+        call_kernel<float>(&Backend::permute, args);
         auto want = permuted(x, shape, perm.data());
         if (accumulate) {
           for (size_t i = 0; i < want.size(); ++i) want[i] = base[i] + want[i];
@@ -57,7 +57,7 @@ TEST_CASE("permute: every axis order of several shapes", "[cpu][layout]") {
   }
 }
 
-TEST_CASE("permute by hand: a 2 x 3 matrix turned", "[cpu][layout]") {
+TEST_CASE("permute by hand: a 2 x 3 matrix turned", "[layout]") {
   const std::vector<double> x = {1, 2, 3, 4, 5, 6};
   Guarded<double> out(6);
   PermuteArgs args;
@@ -65,11 +65,11 @@ TEST_CASE("permute by hand: a 2 x 3 matrix turned", "[cpu][layout]") {
   args.shape = {2, 3};
   args.perm[0] = 1, args.perm[1] = 0;
   args.x = x.data(), args.out = out.data();
-  cpu::permute<double>(args);
+  call_kernel<double>(&Backend::permute, args);
   CHECK(out.values() == std::vector<double>{1, 4, 2, 5, 3, 6});
 }
 
-TEST_CASE("copy_chunks: slices and joins, written and added", "[cpu][layout]") {
+TEST_CASE("copy_chunks: slices and joins, written and added", "[layout]") {
   for (auto [outer, chunk] :
        {std::pair<int64_t, int64_t>{3, 5}, {1, 100003}, {5000, 17}, {0, 4}, {4, 0}}) {
     const int64_t x_stride = chunk + 3, out_stride = chunk + 6;
@@ -91,7 +91,7 @@ TEST_CASE("copy_chunks: slices and joins, written and added", "[cpu][layout]") {
             args.x = x.data(), args.x_stride = x_stride, args.x_offset = 1;
             args.out = out.data(), args.out_stride = out_stride, args.out_offset = 2;
             args.accumulate = accumulate;
-            cpu::copy_chunks<float>(args);
+            call_kernel<float>(&Backend::copy_chunks, args);
             expect_same_bits(out.values(), want, "copy_chunks");
             return out.values();
           },
@@ -101,7 +101,7 @@ TEST_CASE("copy_chunks: slices and joins, written and added", "[cpu][layout]") {
 }
 
 TEST_CASE("split_heads and merge_heads against index loops, and inverse to each other",
-          "[cpu][layout]") {
+          "[layout]") {
   struct Case {
     int64_t batch, length, heads, head_dim;
     int parts;
@@ -126,7 +126,7 @@ TEST_CASE("split_heads and merge_heads against index loops, and inverse to each 
       args.merged = source.data();
       for (int p = 0; p < P; ++p) args.part[p] = part[size_t(p)].data();
       args.accumulate = accumulate;
-      cpu::split_heads<float>(args);
+      call_kernel<float>(&Backend::split_heads, args);
       for (int p = 0; p < P; ++p) {
         std::vector<float> want;
         for (int64_t b = 0; b < B; ++b)
@@ -145,7 +145,7 @@ TEST_CASE("split_heads and merge_heads against index loops, and inverse to each 
         Guarded<float> again = add ? Guarded<float>(again_base) : Guarded<float>(size * P);
         args.merged = again.data();
         args.accumulate = add;
-        cpu::merge_heads<float>(args);
+        call_kernel<float>(&Backend::merge_heads, args);
         std::vector<float> want = merged;
         if (add) {
           for (size_t i = 0; i < want.size(); ++i) want[i] = again_base[i] + want[i];
@@ -156,7 +156,7 @@ TEST_CASE("split_heads and merge_heads against index loops, and inverse to each 
   }
 }
 
-TEST_CASE("expand repeats along a middle axis", "[cpu][layout]") {
+TEST_CASE("expand repeats along a middle axis", "[layout]") {
   struct Case {
     int64_t outer, repeat, inner;
   };
@@ -179,7 +179,7 @@ TEST_CASE("expand repeats along a middle axis", "[cpu][layout]") {
       ExpandArgs args;
       args.outer = O, args.repeat = N, args.inner = I, args.alpha = -0.5;
       args.x = x.data(), args.out = out.data(), args.accumulate = accumulate;
-      cpu::expand<double>(args);
+      call_kernel<double>(&Backend::expand, args);
       expect_close(out.values(), want, 1e-15, "expand");
     }
   }

@@ -52,7 +52,7 @@ struct Problem {
     if (affine) args.gain = gain.data(), args.bias = bias.data();
     args.y = y.data(), args.mean = rms ? nullptr : mean.data(),
     args.inverse_deviation = inverse.data();
-    cpu::norm<T>(args);
+    call_kernel<T>(&Backend::norm, args);
     return {with_residual ? sum.values() : x, y.values(), mean.values(), inverse.values()};
   }
   // The naive reference, in double, with the definition's two sums.
@@ -106,14 +106,14 @@ Gradients backward(const Problem<T>& problem, const std::vector<T>& dy,
   args.dresidual = problem.with_residual ? dresidual.data() : nullptr;
   args.accumulate_dx = args.accumulate_dresidual = args.accumulate_dgain = args.accumulate_dbias =
       accumulate;
-  cpu::norm_backward<T>(args);
+  call_kernel<T>(&Backend::norm_backward, args);
   return {widened(dx.values()), widened(dresidual.values()), widened(dgain.values()),
           widened(dbias.values())};
 }
 
 }  // namespace
 
-TEST_CASE("layer norm by hand", "[cpu][norm]") {
+TEST_CASE("layer norm by hand", "[norm]") {
   // mean 1/4, biased variance 3/16: 0.75 / sqrt(0.1875 + 1e-5) and -0.25 / the same.
   Problem<double> problem(1, 4, false, false, false, 0);
   problem.x = {1, 0, 0, 0};
@@ -128,7 +128,7 @@ TEST_CASE("layer norm by hand", "[cpu][norm]") {
                std::vector<double>{3 / std::sqrt(12.50001), 4 / std::sqrt(12.50001)}, 1e-14, "rms");
 }
 
-TEST_CASE("layer norm of a far-off row keeps its precision", "[cpu][norm]") {
+TEST_CASE("layer norm of a far-off row keeps its precision", "[norm]") {
   // 1e4 + (1, 0, 0, 0): the one-pass formula mean(x^2) - mean(x)^2 would lose every digit in f32.
   Problem<float> problem(1, 4, false, false, false, 0);
   problem.x = {10001, 10000, 10000, 10000};
@@ -136,7 +136,7 @@ TEST_CASE("layer norm of a far-off row keeps its precision", "[cpu][norm]") {
                std::vector<double>{1.73200462, -0.57733487, -0.57733487, -0.57733487}, 1e-6, "y");
 }
 
-TEMPLATE_TEST_CASE("norm against double loops", "[cpu][norm]", float, double) {
+TEMPLATE_TEST_CASE("norm against double loops", "[norm]", float, double) {
   using T = TestType;
   struct Case {
     int64_t rows, columns;
@@ -155,7 +155,7 @@ TEMPLATE_TEST_CASE("norm against double loops", "[cpu][norm]", float, double) {
   }
 }
 
-TEST_CASE("norm with only a gain or only a bias", "[cpu][norm]") {
+TEST_CASE("norm with only a gain or only a bias", "[norm]") {
   const Problem<double> plain(5, 19, false, false, false, 0), both(5, 19, false, false, true, 0);
   const auto h = plain.forward().y;
   for (bool with_gain : {true, false}) {
@@ -164,7 +164,7 @@ TEST_CASE("norm with only a gain or only a bias", "[cpu][norm]") {
     args.rows = 5, args.columns = 19, args.x = both.x.data(), args.y = y.data();
     args.mean = mean.data(), args.inverse_deviation = inverse.data();
     (with_gain ? args.gain : args.bias) = (with_gain ? both.gain : both.bias).data();
-    cpu::norm<double>(args);
+    call_kernel<double>(&Backend::norm, args);
     std::vector<double> want = h;
     for (size_t i = 0; i < want.size(); ++i) {
       want[i] = with_gain ? h[i] * both.gain[i % 19] : h[i] + both.bias[i % 19];
@@ -173,8 +173,7 @@ TEST_CASE("norm with only a gain or only a bias", "[cpu][norm]") {
   }
 }
 
-TEST_CASE("norm_backward against finite differences, through y and sum, with dropout",
-          "[cpu][norm]") {
+TEST_CASE("norm_backward against finite differences, through y and sum, with dropout", "[norm]") {
   for (bool rms : {false, true}) {
     for (bool fused : {false, true}) {
       for (bool affine : {false, true}) {
@@ -206,7 +205,7 @@ TEST_CASE("norm_backward against finite differences, through y and sum, with dro
   }
 }
 
-TEST_CASE("norm_backward: f32 follows f64, bits do not depend on threads", "[cpu][norm]") {
+TEST_CASE("norm_backward: f32 follows f64, bits do not depend on threads", "[norm]") {
   for (auto [R, C] : {std::pair<int64_t, int64_t>{2500, 64}, {301, 129}, {17, 1}}) {
     const Problem<float> problem(R, C, false, true, true, 0.1f);
     Problem<double> wide(R, C, false, true, true, 0.1f);
@@ -229,7 +228,7 @@ TEST_CASE("norm_backward: f32 follows f64, bits do not depend on threads", "[cpu
   }
 }
 
-TEST_CASE("norm_backward: any of the gradients may be left out", "[cpu][norm]") {
+TEST_CASE("norm_backward: any of the gradients may be left out", "[norm]") {
   const Problem<double> problem(20, 9, false, true, true, 0.2f);
   const auto dy = uniform<double>(180, 7);
   const auto all = backward(problem, dy, nullptr, false);
@@ -246,7 +245,7 @@ TEST_CASE("norm_backward: any of the gradients may be left out", "[cpu][norm]") 
      : which == 1 ? args.dresidual
      : which == 2 ? args.dgain
                   : args.dbias) = out.data();
-    cpu::norm_backward<double>(args);
+    call_kernel<double>(&Backend::norm_backward, args);
     expect_close(out.values(),
                  which == 0   ? all.dx
                  : which == 1 ? all.dresidual

@@ -16,13 +16,13 @@ UpdateState clipped(const std::vector<T>& gradient, double max_norm, double targ
   ClipArgs args;
   args.n = int64_t(gradient.size()), args.gradient = gradient.data(), args.max_norm = max_norm;
   args.state = &state, args.update = &update;
-  cpu::clip<T>(args);
+  call_kernel<T>(&Backend::clip, args);
   return update;
 }
 
 }  // namespace
 
-TEST_CASE("clip by hand", "[cpu][optimizer]") {
+TEST_CASE("clip by hand", "[optimizer]") {
   const std::vector<double> gradient = {3, 0, 4};
   CHECK(clipped(gradient, 1).squared_norm == 25);
   CHECK(clipped(gradient, 1).scale == 0.2f);
@@ -34,7 +34,7 @@ TEST_CASE("clip by hand", "[cpu][optimizer]") {
   CHECK(clipped(gradient, 1, 0).skip == 1);
 }
 
-TEST_CASE("clip skips what is not finite, and only that", "[cpu][optimizer]") {
+TEST_CASE("clip skips what is not finite, and only that", "[optimizer]") {
   const float inf = std::numeric_limits<float>::infinity();
   for (float bad : {inf, -inf, NAN}) {
     for (size_t at : {0, 17, 4999}) {
@@ -49,7 +49,7 @@ TEST_CASE("clip skips what is not finite, and only that", "[cpu][optimizer]") {
   CHECK(huge.scale == Approx(1e-30f));
 }
 
-TEMPLATE_TEST_CASE("clip: the norm of odd sizes, thread-independent", "[cpu][optimizer]", float,
+TEMPLATE_TEST_CASE("clip: the norm of odd sizes, thread-independent", "[optimizer]", float,
                    double) {
   using T = TestType;
   for (int64_t n : {1, 15, 33, 4097, 300007}) {
@@ -62,7 +62,7 @@ TEMPLATE_TEST_CASE("clip: the norm of odd sizes, thread-independent", "[cpu][opt
   }
 }
 
-TEST_CASE("AdamW by hand: decayed and not", "[cpu][optimizer]") {
+TEST_CASE("AdamW by hand: decayed and not", "[optimizer]") {
   // First step: m / (1 - beta1) = g, v / (1 - beta2) = g^2, so the update is lr g / (|g| +
   // epsilon). 1 - 0.01 * 0.1 - 0.01 * 0.1 / (0.1 + 1e-8) = 0.989000001; without decay 0.990000001.
   Guarded<double> p(std::vector<double>{1, 1}), m(std::vector<double>{0, 0}),
@@ -76,14 +76,14 @@ TEST_CASE("AdamW by hand: decayed and not", "[cpu][optimizer]") {
   args.gradient = g.data();
   args.first_moment = m.data(), args.second_moment = v.data(), args.state = &state,
   args.update = &update;
-  cpu::adam<double>(args);
+  call_kernel<double>(&Backend::adam, args);
   expect_close(p.values(), std::vector<double>{0.989000001, 0.990000001}, 1e-9, "AdamW");
   expect_close(m.values(), std::vector<double>{0.01, 0.01}, 1e-15, "first moment");
   expect_close(v.values(), std::vector<double>{1e-5, 1e-5}, 1e-15, "second moment");
   CHECK(update.adam_step == 1);
 }
 
-TEST_CASE("a skipped step changes nothing but the count of skipped steps", "[cpu][optimizer]") {
+TEST_CASE("a skipped step changes nothing but the count of skipped steps", "[optimizer]") {
   auto p = uniform<float>(100, 1), m = uniform<float>(100, 2), v = uniform<float>(100, 3, 0, 1);
   const auto p0 = p, m0 = m, v0 = v;
   const std::vector<float> g(100, NAN);
@@ -94,7 +94,7 @@ TEST_CASE("a skipped step changes nothing but the count of skipped steps", "[cpu
   AdamArgs args;
   args.n = 100, args.parameter = p.data(), args.gradient = g.data(), args.first_moment = m.data();
   args.second_moment = v.data(), args.state = &state, args.update = &update;
-  cpu::adam<float>(args);
+  call_kernel<float>(&Backend::adam, args);
   CHECK(p == p0);
   CHECK(m == m0);
   CHECK(v == v0);
@@ -102,7 +102,7 @@ TEST_CASE("a skipped step changes nothing but the count of skipped steps", "[cpu
   CHECK(update.skipped_steps == 1);
 }
 
-TEMPLATE_TEST_CASE("Adam over several steps against a double reference", "[cpu][optimizer]", float,
+TEMPLATE_TEST_CASE("Adam over several steps against a double reference", "[optimizer]", float,
                    double) {
   using T = TestType;
   struct Case {
@@ -123,7 +123,7 @@ TEMPLATE_TEST_CASE("Adam over several steps against a double reference", "[cpu][
         for (uint32_t step = 0; step < 4; ++step) {
           const auto g = uniform<T>(n, 10 + step);
           args.gradient = g.data();
-          cpu::adam<T>(args);
+          call_kernel<T>(&Backend::adam, args);
         }
         return p.values();
       };

@@ -27,7 +27,7 @@ struct Problem {
     args.target = target.data();
     args.mask = mask.empty() ? nullptr : mask.data(), args.count_override = count_override;
     args.loss = loss.data(), args.denominator = denominator.data();
-    cpu::pointwise_loss<T>(args);
+    call_kernel<T>(&Backend::pointwise_loss, args);
     return {loss.values()[0], denominator.values()[0]};
   }
   std::vector<T> backward(T dloss, const std::vector<T>* base = nullptr) const {
@@ -38,14 +38,14 @@ struct Problem {
     args.target = target.data();
     args.mask = mask.empty() ? nullptr : mask.data(), args.denominator = &result.denominator;
     args.dloss = &dloss, args.dx = dx.data(), args.accumulate = base != nullptr;
-    cpu::pointwise_loss_backward<T>(args);
+    call_kernel<T>(&Backend::pointwise_loss_backward, args);
     return dx.values();
   }
 };
 
 }  // namespace
 
-TEST_CASE("pointwise losses by hand", "[cpu][loss]") {
+TEST_CASE("pointwise losses by hand", "[loss]") {
   Problem<double> mse{false, {1, 2, 5}, {0, 4, -1}, {1, 1, 0}};
   CHECK(mse.forward().loss == 2.5);  // (1 + 4) / 2
   CHECK(mse.forward().denominator == 2);
@@ -60,14 +60,13 @@ TEST_CASE("pointwise losses by hand", "[cpu][loss]") {
   CHECK(mse.forward().loss == 0.5);
 }
 
-TEST_CASE("logistic loss neither overflows nor underflows", "[cpu][loss]") {
+TEST_CASE("logistic loss neither overflows nor underflows", "[loss]") {
   Problem<float> problem{true, {1000, -1000, 1000, -1000}, {1, 0, 0, 1}, {}};
   CHECK(problem.forward().loss == 500);  // 0, 0, 1000, 1000
   CHECK(problem.backward(4) == std::vector<float>{0, 0, 1, -1});
 }
 
-TEST_CASE("pointwise losses: masked elements may be NaN, everything masked gives 0",
-          "[cpu][loss]") {
+TEST_CASE("pointwise losses: masked elements may be NaN, everything masked gives 0", "[loss]") {
   for (bool logistic : {false, true}) {
     Problem<float> problem{logistic, {NAN, 0.5f}, {0, 1}, {0, 1}};
     CHECK(std::isfinite(problem.forward().loss));
@@ -81,7 +80,7 @@ TEST_CASE("pointwise losses: masked elements may be NaN, everything masked gives
   }
 }
 
-TEMPLATE_TEST_CASE("pointwise losses against double loops", "[cpu][loss]", float, double) {
+TEMPLATE_TEST_CASE("pointwise losses against double loops", "[loss]", float, double) {
   using T = TestType;
   for (bool logistic : {false, true}) {
     for (int64_t n : {1, 17, 1025, 100003}) {
@@ -115,7 +114,7 @@ TEMPLATE_TEST_CASE("pointwise losses against double loops", "[cpu][loss]", float
   }
 }
 
-TEST_CASE("pointwise_loss_backward against finite differences", "[cpu][loss]") {
+TEST_CASE("pointwise_loss_backward against finite differences", "[loss]") {
   for (bool logistic : {false, true}) {
     Problem<double> problem{logistic, uniform<double>(21, 1, -3, 3), uniform<double>(21, 2, 0, 1),
                             integers(21, 3, 0, 1)};

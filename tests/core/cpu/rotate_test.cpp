@@ -6,7 +6,7 @@
 using namespace longshot;
 using namespace longshot::test;
 
-TEST_CASE("rotate by hand: a quarter turn in both pairings", "[cpu][rotate]") {
+TEST_CASE("rotate by hand: a quarter turn in both pairings", "[rotate]") {
   // Pair 0 turns by 90 degrees, pair 1 stays; lane 4 passes.
   const std::vector<double> x = {1, 2, 3, 4, 5}, cosine = {0, 1}, sine = {1, 0};
   for (bool half : {false, true}) {
@@ -14,13 +14,13 @@ TEST_CASE("rotate by hand: a quarter turn in both pairings", "[cpu][rotate]") {
     RotateArgs args;
     args.batch = args.heads = args.length = 1, args.head_dim = 5, args.width = 4, args.half = half;
     args.cosine = cosine.data(), args.sine = sine.data(), args.x = x.data(), args.y = y.data();
-    cpu::rotate<double>(args);
+    call_kernel<double>(&Backend::rotate, args);
     CHECK(y.values() ==
           (half ? std::vector<double>{-3, 2, 1, 4, 5} : std::vector<double>{-2, 1, 3, 4, 5}));
   }
 }
 
-TEMPLATE_TEST_CASE("rotate against index loops, and back", "[cpu][rotate]", float, double) {
+TEMPLATE_TEST_CASE("rotate against index loops, and back", "[rotate]", float, double) {
   using T = TestType;
   struct Case {
     int64_t batch, heads, length, dim, width;
@@ -57,7 +57,7 @@ TEMPLATE_TEST_CASE("rotate against index loops, and back", "[cpu][rotate]", floa
         Guarded<T> y = accumulate ? Guarded<T>(base) : Guarded<T>(n);
         args.inverse = inverse, args.accumulate = accumulate, args.x = from.data(),
         args.y = y.data();
-        cpu::rotate<T>(args);
+        call_kernel<T>(&Backend::rotate, args);
         return y.values();
       };
       const auto y = run(x, false, false);

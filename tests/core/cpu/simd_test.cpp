@@ -41,7 +41,7 @@ float at(float x, Function function) {
   return function(Vec<float>(x))[Vec<float>::kWidth - 1];
 }
 
-TEST_CASE("vector exp, log, tanh and erf are accurate") {
+TEST_CASE("vector exp, log, tanh and erf are accurate", "[cpu]") {
   auto vexp = [](Vec<float> x) { return exp(x); };
   auto vlog = [](Vec<float> x) { return log(x); };
   auto vtanh = [](Vec<float> x) { return tanh(x); };
@@ -159,7 +159,7 @@ void check_groups() {
     for (int c = 0; c < kWidth; ++c) CHECK(narrow[r][c] == T(r * kWidth + c));
 }
 
-TEST_CASE("half vectors are joined and taken apart") {
+TEST_CASE("half vectors are joined and taken apart", "[cpu]") {
   constexpr int kWidth = Vec<float>::kWidth, kHalf = kWidth / 2;
   float in[kWidth + 1], out[kWidth];
   for (int i = 0; i <= kWidth; ++i) in[i] = float(i);
@@ -169,14 +169,14 @@ TEST_CASE("half vectors are joined and taken apart") {
   for (int i = 0; i < kWidth; ++i) CHECK(out[i] == float(i + 1));
 }
 
-TEST_CASE("vector lanes: partial access, sums, gather, transposition") {
+TEST_CASE("vector lanes: partial access, sums, gather, transposition", "[cpu]") {
   check_lanes<float>();
   check_lanes<double>();
   check_groups<float>();
   check_groups<double>();
 }
 
-TEST_CASE("scratch memory is aligned, nested and reused") {
+TEST_CASE("scratch memory is aligned, nested and reused", "[cpu]") {
   release_scratch();
   void* first = nullptr;
   for (int round = 0; round < 3; ++round) {

@@ -13,13 +13,13 @@ std::vector<T> run(bool log, int64_t rows, int64_t columns, const std::vector<T>
   Guarded<T> y(rows * columns);
   SoftmaxArgs args;
   args.rows = rows, args.columns = columns, args.log = log, args.x = x.data(), args.y = y.data();
-  cpu::softmax<T>(args);
+  call_kernel<T>(&Backend::softmax, args);
   return y.values();
 }
 
 }  // namespace
 
-TEST_CASE("softmax by hand", "[cpu][softmax]") {
+TEST_CASE("softmax by hand", "[softmax]") {
   // exp(0), exp(ln 2), exp(ln 5) = 1, 2, 5 of 8; also after adding 1000, where exp overflows.
   const double ln2 = std::log(2.0), ln5 = std::log(5.0);
   const std::vector<double> x = {0, ln2, ln5, 1000, 1000 + ln2, 1000 + ln5};
@@ -30,7 +30,7 @@ TEST_CASE("softmax by hand", "[cpu][softmax]") {
   expect_close(run(true, 2, 3, x), logs, 1e-13, "log-softmax");
 }
 
-TEST_CASE("softmax with -inf: masked entries get 0, a row of nothing else is 0", "[cpu][softmax]") {
+TEST_CASE("softmax with -inf: masked entries get 0, a row of nothing else is 0", "[softmax]") {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> x = {-inf, 0, -inf, 0, -inf, -inf, -inf, -inf};
   // By rows: GCC 12 with AVX-512 compiles the constant {0, h, 0, h, 0, 0, 0, 0} to {0, h} four
@@ -43,7 +43,7 @@ TEST_CASE("softmax with -inf: masked entries get 0, a row of nothing else is 0",
   CHECK(std::isnan(run(false, 1, 2, std::vector<float>{NAN, 1})[1]));
 }
 
-TEMPLATE_TEST_CASE("softmax against double loops", "[cpu][softmax]", float, double) {
+TEMPLATE_TEST_CASE("softmax against double loops", "[softmax]", float, double) {
   using T = TestType;
   struct Case {
     int64_t rows, columns;
@@ -66,7 +66,7 @@ TEMPLATE_TEST_CASE("softmax against double loops", "[cpu][softmax]", float, doub
   }
 }
 
-TEST_CASE("softmax_backward against finite differences, written and added", "[cpu][softmax]") {
+TEST_CASE("softmax_backward against finite differences, written and added", "[softmax]") {
   for (bool log : {false, true}) {
     for (auto [R, C] : {std::pair<int64_t, int64_t>{3, 5}, {2, 19}, {1, 1}}) {
       auto x = uniform<double>(R * C, 1, -2, 2);
@@ -77,7 +77,7 @@ TEST_CASE("softmax_backward against finite differences, written and added", "[cp
         SoftmaxBackwardArgs args;
         args.rows = R, args.columns = C, args.log = log, args.y = y.data(), args.dy = dy.data();
         args.dx = dx.data(), args.accumulate = accumulate;
-        cpu::softmax_backward<double>(args);
+        call_kernel<double>(&Backend::softmax_backward, args);
         auto gradient = dx.values();
         if (accumulate) {
           for (size_t i = 0; i < gradient.size(); ++i) gradient[i] -= base[i];

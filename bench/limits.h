@@ -70,7 +70,7 @@ void against_peak(benchmark::State& state, double flops, const Kernel& kernel,
     state.SetIterationTime(m.seconds);
     state.counters["GFLOP/s"] = 1e-9 * flops / m.seconds;
     state.counters["share_of_peak"] = flops / m.seconds / m.limit;
-    if (m.peer > 0) state.counters["times_peer"] = m.peer / m.seconds;
+    state.counters["times_peer"] = m.peer / m.seconds;  // 0 without: a CSV has one set of columns
   }
 }
 

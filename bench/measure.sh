@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints every table of docs/performance.md anew, as Markdown; meant to take under 5 minutes on an idle machine.
+# Prints every table of docs/performance.md anew, as Markdown; about five minutes for each number of threads.
 #   bench/measure.sh [THREADS...]      default: 1 and all processors
 # BUILD=DIR chooses the build folder (default: build-bench). Needs Google Benchmark; OpenBLAS is compared
 # where its development package is installed. Anything else that runs makes the figures worthless.

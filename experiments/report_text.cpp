@@ -238,8 +238,9 @@ std::string report_matrix(const Report& report, const std::string& what) {
   for (const ReportPanel& panel : report.panels) {
     out += "| " + markdown_cell(panel.title) + " |";
     for (const auto& [key, label] : columns) {
-      const auto group = std::find_if(panel.groups.begin(), panel.groups.end(),
-                                      [&](const ReportGroup& each) { return each.label == label; });
+      const auto group =
+          std::find_if(panel.groups.begin(), panel.groups.end(),
+                       [&, label = label](const ReportGroup& each) { return each.label == label; });
       std::string cell;
       if (group != panel.groups.end()) {
         cell = what == "best"       ? show(panel, group->best_out_of_range)

@@ -150,7 +150,7 @@ TEST_CASE("activation_backward: gradient, bias gradient, either alone", "[activa
         for (bool accumulate : {false, true}) {
           const std::vector<double> base = uniform<double>(columns, 5);
           expect_thread_independent(
-              [&] {
+              [&, rows = rows, columns = columns, activation = activation] {
                 Guarded<double> dx(n);
                 Guarded<double> dbias =
                     accumulate ? Guarded<double>(base) : Guarded<double>(columns);

@@ -96,8 +96,7 @@ TEST_CASE("cross-entropy survives large logits", "[loss]") {
   CHECK(problem.backward(1) == std::vector<float>{1, -1, 0});
 }
 
-TEST_CASE("cross-entropy: a class of logit -infinity has probability 0, NaN stays NaN",
-          "[loss]") {
+TEST_CASE("cross-entropy: a class of logit -infinity has probability 0, NaN stays NaN", "[loss]") {
   const float infinity = std::numeric_limits<float>::infinity();
   for (int64_t columns : {3, 40, 400}) {
     std::vector<float> logits(size_t(columns), -infinity);

@@ -55,7 +55,7 @@ TEMPLATE_TEST_CASE("embedding_backward over vocabularies from 1 to large", "[emb
           want[size_t(ids[size_t(r)] * C + c)] += 1.5 * double(dout[size_t(r * C + c)]);
       if (accumulate) want = added(base, want);
       expect_thread_independent(
-          [&] {
+          [&, N = N, R = R, C = C] {
             Guarded<T> dtable = accumulate ? Guarded<T>(base) : Guarded<T>(R * C);
             EmbeddingBackwardArgs args;
             args.count = N, args.rows = R, args.columns = C, args.scale = 1.5,

@@ -52,7 +52,7 @@ TEST_CASE("gather over outer blocks and index batches", "[gather]") {
           want_dx[size_t((n * R + i) * S + s)] += dy[size_t((n * R + i) * C + j)];
         }
     expect_thread_independent(
-        [&] {
+        [&, N = N, R = R, S = S, C = C, B = B] {
           Guarded<float> y(N * R * C), dx(N * R * S);
           GatherArgs args;
           args.outer = N, args.rows = R, args.source = S, args.columns = C, args.index_batches = B;

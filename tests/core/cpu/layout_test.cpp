@@ -84,7 +84,7 @@ TEST_CASE("copy_chunks: slices and joins, written and added", "[layout]") {
         }
       }
       expect_thread_independent(
-          [&] {
+          [&, outer = outer, chunk = chunk] {
             Guarded<float> out(base);
             CopyChunksArgs args;
             args.outer = outer, args.chunk = chunk;

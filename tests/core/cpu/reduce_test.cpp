@@ -47,7 +47,7 @@ TEMPLATE_TEST_CASE("reduce against loops", "[reduce]", float, double) {
         }
         if (accumulate) want = added(base, want);
         expect_thread_independent(
-            [&] {
+            [&, O = O, N = N, I = I] {
               Guarded<T> out = accumulate ? Guarded<T>(base) : Guarded<T>(O * I);
               ReduceArgs args;
               args.outer = O, args.reduced = N, args.inner = I, args.alpha = -2;

@@ -1,5 +1,6 @@
 #include "train/signals.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <ctime>
@@ -9,8 +10,10 @@ namespace longshot {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
-volatile std::sig_atomic_t received = 0;
-volatile int64_t received_at = 0;  // milliseconds; written before `received`
+// Read and written by a signal handler and by threads: atomics without locks serve both.
+std::atomic<int> received = 0;
+std::atomic<int64_t> received_at = 0;  // milliseconds; written before `received`
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 // One request can arrive twice: `timeout` signals the process and then its group, batch systems
 // every process of a job while the sweep tells its cells too. So close together they count once.
 constexpr int64_t kOneRequest = 50;

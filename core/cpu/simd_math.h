@@ -67,7 +67,13 @@ LONGSHOT_INLINE Vec<float> exp_bounded(Vec<float> x) {
   const V magic(12582912.0f), smallest(-87.33654f);
   const V shifted = fma(x, V(1.44269504f), magic);
   const V n = shifted - magic;
-  const V r = fma(n, V(-0.693147181f), x);
+  // One step is exact enough only where it is fused for certain; builds without optimisation do not
+  // fuse a * b + c.
+#if defined(__AVX512F__)
+  const V r(_mm512_fmadd_ps(n.v, V(-0.693147181f).v, x.v));
+#else
+  const V r = fma(n, V(2.12194440e-4f), fma(n, V(-0.693359375f), x));
+#endif
   V p(0.001392620336f);
   p = fma(p, r, V(0.008363194882f));
   p = fma(p, r, V(0.0416665545f));

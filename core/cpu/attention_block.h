@@ -68,7 +68,7 @@ void transpose_back(const T* in, int64_t lanes, int64_t rows, int64_t columns, T
         Vec<T> a[kWidth / 2];
 #pragma GCC unroll 8
         for (int64_t c = 0; c < kWidth / 2; ++c) a[c] = Vec<T>::load(in + c * lanes + r);
-        transpose_narrow_back(a);
+        transpose(a);
 #pragma GCC unroll 8
         for (int64_t i = 0; i < kWidth / 2; ++i) {
           put(r + 2 * i, lower_half(a[i]));

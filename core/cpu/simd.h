@@ -306,21 +306,39 @@ LONGSHOT_INLINE Vec<T> odd_lanes(Vec<T> a, Vec<T> b) {
   return detail::every_other<T, 1>(a, b, std::make_index_sequence<size_t(Vec<T>::kWidth)>{});
 }
 
-// Element c of vector r to element r of vector c: log2(W) perfect shuffles of vectors i and i +
-// W/2.
-template <class T>
-LONGSHOT_INLINE void transpose(Vec<T> (&a)[Vec<T>::kWidth]) {
-  constexpr int kWidth = Vec<T>::kWidth;
-  Vec<T> b[kWidth];
+// Vectors i and i + N/2 interleaved, again and again. An element's place, written in binary, is its
+// vector's number and then its lane; every round rotates that by one bit. So W vectors, after
+// log2(W) rounds, are transposed: element c of vector r becomes element r of vector c. And W/2
+// vectors hold W/2 columns of W rows before, the rows of W/2 elements after, two rows a vector.
+template <class T, int kVectors>
+LONGSHOT_INLINE void transpose(Vec<T> (&a)[kVectors]) {
+  Vec<T> b[kVectors];
 #pragma GCC unroll 8
-  for (int size = kWidth; size > 1; size /= 2) {
+  for (int size = kVectors; size > 1; size /= 2) {
 #pragma GCC unroll 8
-    for (int i = 0; i < kWidth / 2; ++i) {
-      b[2 * i] = interleave_low(a[i], a[i + kWidth / 2]);
-      b[2 * i + 1] = interleave_high(a[i], a[i + kWidth / 2]);
+    for (int i = 0; i < kVectors / 2; ++i) {
+      b[2 * i] = interleave_low(a[i], a[i + kVectors / 2]);
+      b[2 * i + 1] = interleave_high(a[i], a[i + kVectors / 2]);
     }
 #pragma GCC unroll 16
-    for (int i = 0; i < kWidth; ++i) a[i] = b[i];
+    for (int i = 0; i < kVectors; ++i) a[i] = b[i];
+  }
+}
+
+// What undoes it for W/2 vectors: rows of W/2 elements, two a vector, to columns.
+template <class T>
+LONGSHOT_INLINE void transpose_narrow(Vec<T> (&a)[Vec<T>::kWidth / 2]) {
+  constexpr int kHalf = Vec<T>::kWidth / 2;
+  Vec<T> b[kHalf];
+#pragma GCC unroll 8
+  for (int size = kHalf; size > 1; size /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kHalf / 2; ++i) {
+      b[i] = even_lanes(a[2 * i], a[2 * i + 1]);
+      b[i + kHalf / 2] = odd_lanes(a[2 * i], a[2 * i + 1]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kHalf; ++i) a[i] = b[i];
   }
 }
 
@@ -342,39 +360,6 @@ LONGSHOT_INLINE Vec<T> horizontal_sums(Vec<T> (&a)[Vec<T>::kWidth]) {
 template <class T>
 LONGSHOT_INLINE Vec<T> horizontal_maxima(Vec<T> (&a)[Vec<T>::kWidth]) {
   return join_lanes_of<T>(a, [](Vec<T> x, Vec<T> y) { return max(x, y); });
-}
-
-// The same of W rows of W/2 elements, two rows a vector, to W/2 columns, and back. (An element's
-// place, written in binary, is row then column; every stage rotates it by one bit.)
-template <class T>
-LONGSHOT_INLINE void transpose_narrow(Vec<T> (&a)[Vec<T>::kWidth / 2]) {
-  constexpr int kHalf = Vec<T>::kWidth / 2;
-  Vec<T> b[kHalf];
-#pragma GCC unroll 8
-  for (int size = kHalf; size > 1; size /= 2) {
-#pragma GCC unroll 8
-    for (int i = 0; i < kHalf / 2; ++i) {
-      b[i] = even_lanes(a[2 * i], a[2 * i + 1]);
-      b[i + kHalf / 2] = odd_lanes(a[2 * i], a[2 * i + 1]);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kHalf; ++i) a[i] = b[i];
-  }
-}
-template <class T>
-LONGSHOT_INLINE void transpose_narrow_back(Vec<T> (&a)[Vec<T>::kWidth / 2]) {
-  constexpr int kHalf = Vec<T>::kWidth / 2;
-  Vec<T> b[kHalf];
-#pragma GCC unroll 8
-  for (int size = kHalf; size > 1; size /= 2) {
-#pragma GCC unroll 8
-    for (int i = 0; i < kHalf / 2; ++i) {
-      b[2 * i] = interleave_low(a[i], a[i + kHalf / 2]);
-      b[2 * i + 1] = interleave_high(a[i], a[i + kHalf / 2]);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kHalf; ++i) a[i] = b[i];
-  }
 }
 
 // out[c * ld_out + r] = in[r * ld_in + c] for r < rows, c < columns; both at most kWidth. Whole

@@ -154,7 +154,7 @@ void check_groups() {
   transpose_narrow(narrow);
   for (int r = 0; r < kWidth; ++r)
     for (int c = 0; c < kHalf; ++c) CHECK(narrow[c][r] == T(r * kHalf + c));
-  transpose_narrow_back(narrow);
+  transpose(narrow);
   for (int r = 0; r < kHalf; ++r)
     for (int c = 0; c < kWidth; ++c) CHECK(narrow[r][c] == T(r * kWidth + c));
 }

@@ -156,7 +156,7 @@ struct NormBackwardRows {
     // All four sums in one pass; past the end d and g are 0.
     V sum_g[2] = {V::zero(), V::zero()}, sum_gh[2] = {V::zero(), V::zero()};
     for (int64_t i = 0, odd = 0; i < n; i += V::kWidth, odd ^= 1) {
-      __builtin_prefetch(written + i + ahead - n, 1, 3);
+      if (written != nullptr) __builtin_prefetch(written + i + ahead - n, 1, 3);
       const int64_t left = n - i;
       const V d = V::load_partial(dy + i, left);
       const V h = (V::load_partial(s + i, left) - m) * inv;

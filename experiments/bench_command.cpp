@@ -265,7 +265,7 @@ int bench_command(const BenchArguments& arguments) {
     fmt::print("; {:.1f} % of the FMA peak ({:.1f} GFLOP/s measured now) in {}\n", 100 * share,
                1e-9 * peak,
                undisturbed < int64_t(kFewestUndisturbed)
-                   ? std::string("all steps: other work was always in the way")
+                   ? std::string("all steps, each against what was measured beside it")
                    : fmt::format("the {} steps nothing disturbed", undisturbed));
   fmt::print(
       "  memory    {:.1f} MB in heaps; the process at most {:.1f} MB, {:.1f} MB before the model\n",

@@ -6,9 +6,10 @@
 
 Each round measures ours and theirs one after the other, the order changing from round to round, with the same
 lengths in the same order; a ratio is theirs / ours of one round (medians of step times; means where lengths vary).
-Reported is the median ratio with the smallest and the largest. "Undisturbed" takes of each step the fastest of all rounds, on
-both sides, and compares the means: what is left where other machines on the same hardware come and go. Memory is the most each process had, and in brackets
-that less what it had before it made a model (the program, or Python with PyTorch).
+Reported is the median ratio with the smallest and the largest. "Undisturbed" takes of each step the fastest of all
+rounds, on both sides, and compares the means: what is left where other machines on the same hardware come and go.
+Memory is the most each process had, and in brackets that less what it had before it made a model (the program, or
+Python with PyTorch).
 Keep the machine quiet: the ratios forgive a slow machine, not a busy one.
 """
 import argparse
@@ -137,7 +138,8 @@ def table(results, modes, on_cpu):
         for mode in modes:
             theirs = each["modes"][mode]
             row += [f"{theirs['ms']:.2f}",
-                    f"{theirs['ratio']:.2f} ({theirs['ratio_low']:.2f} to {theirs['ratio_high']:.2f})", f"{theirs['undisturbed']:.2f}"]
+                    f"{theirs['ratio']:.2f} ({theirs['ratio_low']:.2f} to {theirs['ratio_high']:.2f})",
+                    f"{theirs['undisturbed']:.2f}"]
         row.append(f"{each['process_mb_peak']:.0f} ({each['model_mb']:.0f})")
         row += [f"{each['modes'][m]['process_mb_peak']:.0f} ({each['modes'][m]['model_mb']:.0f})" for m in modes]
         print("| " + " | ".join(row) + " |")

@@ -2,8 +2,13 @@
 // a piece never matters for the result, because pieces write disjoint outputs.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <omp.h>
+
+#include "core/cpu/scratch.h"
 
 namespace longshot {
 
@@ -15,10 +20,17 @@ template <class Body>
 void run_pieces(const Body& body, int64_t begin, int64_t end) {
   for (int64_t piece = begin; piece < end; ++piece) body(piece);
 }
+
+// The next piece of a thread's share, on a cache line of its own.
+struct alignas(64) Share {
+  std::atomic<int64_t> next{0};
+};
 }  // namespace detail
 
 // Calls body(piece) for every piece in [0, pieces). `parallel` = false runs on the calling thread
-// (for work too small to pay for a barrier, about 5 us).
+// (for work too small to pay for a barrier, about 5 us). A thread takes the pieces of its own share
+// in order, neighbours in memory, and then what is left of the others': processors are seldom
+// equally fast (efficiency cores, a neighbour on the other hyper-thread).
 template <class Body>
 void parallel_for(int64_t pieces, const Body& body, bool parallel = true) {
   // All ways to run go through one compiled copy of the body: in a second copy the compiler may
@@ -31,10 +43,20 @@ void parallel_for(int64_t pieces, const Body& body, bool parallel = true) {
     run(body, 0, pieces);
     return;
   }
+  constexpr int kMostShares = 64;
+  std::array<detail::Share, kMostShares> share;
+  const int shares = std::min(count, kMostShares);
+  for (int i = 0; i < shares; ++i) share[size_t(i)].next = pieces * i / shares;
 #pragma omp parallel num_threads(count)
   {
-    const int64_t thread = omp_get_thread_num(), team = omp_get_num_threads();
-    run(body, pieces * thread / team, pieces * (thread + 1) / team);
+    cpu::even_out_scratch();
+    const int own = omp_get_thread_num();
+    for (int i = own; i < own + shares; ++i) {
+      std::atomic<int64_t>& next = share[size_t(i % shares)].next;
+      const int64_t end = pieces * (i % shares + 1) / shares;
+      for (int64_t piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < end;)
+        run(body, piece, piece + 1);
+    }
   }
 }
 

@@ -1,8 +1,10 @@
 #include "core/cpu/scratch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <new>
+#include <omp.h>
 #include <vector>
 
 #include "core/cpu/pages.h"
@@ -39,26 +41,44 @@ struct Allocator {
     return sum;
   }
 };
-thread_local Allocator allocator;
+// Pieces of parallel work have one of their own, so that what a piece needs does not depend on what
+// the thread that runs it holds outside.
+thread_local Allocator outside, in_pieces;
+std::atomic<int64_t> most_in_pieces{0};  // what some thread's holds
+
+Allocator& allocator() {
+  return omp_in_parallel() ? in_pieces : outside;
+}
+
+// Failing to get it only means to ask again.
+void hold_one_block(Allocator& a, int64_t bytes) {
+  a.blocks.clear();
+  try {
+    a.blocks.push_back(make_block(bytes));
+  } catch (const std::bad_alloc&) {
+  }
+}
 
 }  // namespace
 
-ScratchScope::ScratchScope() : block_(allocator.current), used_(allocator.used) {
-  ++allocator.open_scopes;
+ScratchScope::ScratchScope() {
+  Allocator& a = allocator();
+  block_ = a.current;
+  used_ = a.used;
+  ++a.open_scopes;
 }
 
 ScratchScope::~ScratchScope() {
-  allocator.current = block_;
-  allocator.used = used_;
-  if (--allocator.open_scopes == 0 && allocator.blocks.size() > 1) {
-    // One block as large as all of them: the next time nothing is wasted at block ends. Failing
-    // to get it only means to ask again.
-    const int64_t total = allocator.total();
-    allocator.blocks.clear();
-    try {
-      allocator.blocks.push_back(make_block(total));
-    } catch (const std::bad_alloc&) {
-      allocator.blocks.clear();
+  Allocator& a = allocator();
+  a.current = block_;
+  a.used = used_;
+  if (--a.open_scopes > 0) return;
+  // One block as large as all of them: the next time nothing is wasted at block ends.
+  if (a.blocks.size() > 1) hold_one_block(a, a.total());
+  if (&a == &in_pieces) {
+    const int64_t total = a.total();
+    int64_t most = most_in_pieces;
+    while (most < total && !most_in_pieces.compare_exchange_weak(most, total)) {
     }
   }
 }
@@ -66,7 +86,7 @@ ScratchScope::~ScratchScope() {
 void* ScratchScope::allocate_bytes(int64_t bytes) {
   LONGSHOT_CHECK(bytes >= 0, "scratch: {} bytes asked for", bytes);
   const int64_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  Allocator& a = allocator;
+  Allocator& a = allocator();
   while (a.current < a.blocks.size() && a.used + size > a.blocks[a.current].size) {
     ++a.current;
     a.used = 0;
@@ -81,15 +101,20 @@ void* ScratchScope::allocate_bytes(int64_t bytes) {
 }
 
 int64_t scratch_bytes() {
-  return allocator.total();
+  return outside.total() + in_pieces.total();
 }
 
 void release_scratch() {
-  LONGSHOT_CHECK(allocator.open_scopes == 0, "scratch: released while {} scope(s) are open",
-                 allocator.open_scopes);
-  allocator.blocks.clear();
-  allocator.current = 0;
-  allocator.used = 0;
+  const int open = outside.open_scopes + in_pieces.open_scopes;
+  LONGSHOT_CHECK(open == 0, "scratch: released while {} scope(s) are open", open);
+  outside = {};
+  in_pieces = {};
+  most_in_pieces = 0;
+}
+
+void even_out_scratch() {
+  const int64_t most = most_in_pieces;
+  if (in_pieces.total() < most) hold_one_block(in_pieces, most);
 }
 
 }  // namespace longshot::cpu

@@ -5,7 +5,8 @@
 //                                              // released at the end of the scope
 //
 // Scopes nest like a stack. Blocks are kept and only grow, so the same work asks the system for
-// nothing the second time. Memory of one thread's scope may be used by others while it is open.
+// nothing the second time: whichever thread will run a piece of a parallel_for, all hold what any
+// of them has needed. Memory of one thread's scope may be used by others while it is open.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,8 @@ class ScratchScope {
   int64_t used_ = 0;
 };
 
-int64_t scratch_bytes();  // held by this thread's allocator, used or not
+int64_t scratch_bytes();  // held by this thread, used or not
 void release_scratch();   // gives this thread's blocks back; no scope may be open
+void even_out_scratch();  // parallel_for: each thread, before its first piece
 
 }  // namespace longshot::cpu

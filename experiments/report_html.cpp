@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <fmt/core.h>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "core/error.h"
@@ -334,6 +336,19 @@ std::string runs_table(const ReportPanel& panel) {
   return out + "</table></div>\n";
 }
 
+// Numbers by size; other values as the runs came.
+void sort_numbers(std::vector<std::string>& values) {
+  const auto number = [](const std::string& text) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    return end == text.c_str() + text.size() ? std::optional(value) : std::nullopt;
+  };
+  for (const std::string& value : values)
+    if (!number(value)) return;
+  std::sort(values.begin(), values.end(),
+            [&](const std::string& a, const std::string& b) { return number(a) < number(b); });
+}
+
 // What differs between the runs, and, folded away, what they share.
 std::string settings(const Report& report) {
   std::string out;
@@ -344,6 +359,7 @@ std::string settings(const Report& report) {
       if (!value.empty() && std::find(values.begin(), values.end(), value) == values.end())
         values.push_back(value);
     }
+    sort_numbers(values);
     std::string list;
     constexpr size_t kMost = 12;
     for (size_t i = 0; i < values.size() && i < kMost; ++i)

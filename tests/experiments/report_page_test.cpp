@@ -51,6 +51,14 @@ TEST_CASE("the page is complete in itself and says what it shows") {
     CHECK_THAT(page, ContainsSubstring(std::string("<td>") + encoding + "</td>"));
 }
 
+TEST_CASE("the page lists the values of a number by size") {
+  const Folder folder;
+  for (const int seed : {1, 9, 10})  // by name 10 comes before 9
+    write_result(folder, {"rope", seed, 1, {{40, 0.5}}});
+  CHECK_THAT(report_html(gather_report({folder.path()})),
+             ContainsSubstring("<b>seed</b>: 1, 9, 10"));
+}
+
 TEST_CASE("names from outside cannot break out of the page") {
   const Folder folder;
   Result result = {"rope", 1, 1, {{40, 0.5}}};

@@ -64,15 +64,15 @@ struct Timing {
       if (beside[i] >= 0.95 * peak) steps.push_back(i);
     return steps;
   }
-  // Median share of the peak over undisturbed steps; over all, of the peak beside each, where there
-  // are too few of them to tell.
+  // Median share of the peak over undisturbed steps; over all where there are too few of them to
+  // tell.
   double share_of(double peak) const {
     if (beside.empty()) return operations / total / peak;
     std::vector<double> shares;
     for (const size_t i : undisturbed(peak)) shares.push_back(rates[i] / peak);
     if (shares.size() < kFewestUndisturbed) {
       shares.clear();
-      for (size_t i = 0; i < rates.size(); ++i) shares.push_back(rates[i] / beside[i]);
+      for (const double rate : rates) shares.push_back(rate / peak);
     }
     return quantile(shares, 0.5);
   }
@@ -265,7 +265,7 @@ int bench_command(const BenchArguments& arguments) {
     fmt::print("; {:.1f} % of the FMA peak ({:.1f} GFLOP/s measured now) in {}\n", 100 * share,
                1e-9 * peak,
                undisturbed < int64_t(kFewestUndisturbed)
-                   ? std::string("all steps, each against what was measured beside it")
+                   ? std::string("all steps, few undisturbed")
                    : fmt::format("the {} steps nothing disturbed", undisturbed));
   fmt::print(
       "  memory    {:.1f} MB in heaps; the process at most {:.1f} MB, {:.1f} MB before the model\n",

@@ -54,9 +54,10 @@ TEST_CASE("vector exp, log, tanh and erf are accurate", "[cpu]") {
   CHECK(worst_ulp(-1, 1, vexp, dexp) < 1.5);
   CHECK(at(-87.4f, vexp) == 0);  // instead of a subnormal number
   auto vbounded = [](Vec<float> x) { return exp_bounded(x); };
-  CHECK(worst_ulp(-87.33f, 88, vbounded, dexp) < 5);
+  CHECK(worst_ulp(-64, 64, vbounded, dexp) < 4);
+  CHECK(worst_ulp(64, 88, vbounded, dexp) < 5);
   CHECK(worst_ulp(-10, 1, vbounded, dexp) < 2);
-  CHECK(at(-87.4f, vbounded) == 0);
+  CHECK(at(-64.1f, vbounded) == 0);  // adds nothing to a sum with a term of 1
   CHECK(at(-kInfinity, vbounded) == 0);
   CHECK(at(0, vbounded) == 1);
   CHECK(std::isnan(at(NAN, vbounded)));

@@ -46,6 +46,7 @@ void parallel_for(int64_t pieces, const Body& body, bool parallel = true) {
   constexpr int kMostShares = 64;
   std::array<detail::Share, kMostShares> share;
   const int shares = std::min(count, kMostShares);
+  const int64_t batch = std::max<int64_t>(1, pieces / (64 * shares));  // of small pieces, several
   for (int i = 0; i < shares; ++i) share[size_t(i)].next = pieces * i / shares;
 #pragma omp parallel num_threads(count)
   {
@@ -54,8 +55,8 @@ void parallel_for(int64_t pieces, const Body& body, bool parallel = true) {
     for (int i = own; i < own + shares; ++i) {
       std::atomic<int64_t>& next = share[size_t(i % shares)].next;
       const int64_t end = pieces * (i % shares + 1) / shares;
-      for (int64_t piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < end;)
-        run(body, piece, piece + 1);
+      for (int64_t piece; (piece = next.fetch_add(batch, std::memory_order_relaxed)) < end;)
+        run(body, piece, std::min(piece + batch, end));
     }
   }
 }

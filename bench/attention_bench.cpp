@@ -79,7 +79,6 @@ class Composition {
   }
 
  private:
-  using Floats = std::vector<float>;
   void product(int64_t rows, int64_t inner, int64_t columns, const Floats& a, bool ta,
                const Floats& b, bool tb, Floats& result) {
     GemmArgs g;
@@ -101,8 +100,8 @@ void fused(benchmark::State& state, const Case& c) {
   const auto query = random_floats(n, 1), key = random_floats(n, 2), value = random_floats(n, 3);
   const auto dout = random_floats(n, 4);
   const auto table = random_floats(c.heads * (2 * c.length - 1), 5);
-  std::vector<float> out(size_t(n), 0), log_sum(size_t(c.batch * c.heads * c.length));
-  std::vector<float> dquery(out), dkey(out), dvalue(out), dtable(table);
+  Floats out(size_t(n), 0), log_sum(size_t(c.batch * c.heads * c.length));
+  Floats dquery(out), dkey(out), dvalue(out), dtable(table);
   StepState step;
   step.training = 1;
   AttentionBackwardArgs b;

@@ -54,7 +54,7 @@ struct Operands {
       : a(random_floats(s.rows * s.inner * s.batch, 1)),
         b(random_floats(s.inner * s.columns * s.batch, 2)),
         c(size_t(s.rows * s.columns * s.batch)) {}
-  std::vector<float> a, b, c;
+  Floats a, b, c;
 };
 
 double flops(const Shape3& s) {

@@ -23,8 +23,8 @@ namespace {
 
 constexpr int64_t kElements = int64_t(96) << 20;  // 384 MB of f32
 
-std::vector<float> filled(int64_t n) {
-  std::vector<float> values(static_cast<size_t>(n));
+Floats filled(int64_t n) {
+  Floats values(static_cast<size_t>(n));
   for (size_t i = 0; i < values.size(); ++i) values[i] = float(i % 1021) * 0.004f - 2.0f;
   return values;
 }
@@ -40,7 +40,7 @@ void measure(benchmark::State& state, int streams, const Kernel& kernel, int64_t
 
 void copy(benchmark::State& state) {
   const auto x = filled(kElements);
-  std::vector<float> y(x.size());
+  Floats y(x.size());
   AffineArgs args;
   args.n = kElements, args.x = x.data(), args.y = y.data();
   measure(state, 3, [&] { cpu::affine<float>(args); });
@@ -66,7 +66,7 @@ void read(benchmark::State& state) {
 
 void gelu(benchmark::State& state) {
   const auto x = filled(kElements);
-  std::vector<float> y(x.size());
+  Floats y(x.size());
   UnaryArgs args;
   args.op = Unary::gelu, args.n = kElements, args.x = x.data(), args.y = y.data();
   measure(state, 3, [&] { cpu::unary<float>(args); });
@@ -74,7 +74,7 @@ void gelu(benchmark::State& state) {
 
 void gelu_backward(benchmark::State& state) {
   const auto x = filled(kElements);
-  std::vector<float> dx(x.size());
+  Floats dx(x.size());
   UnaryBackwardArgs args;
   args.op = Unary::gelu, args.n = kElements, args.x = x.data(), args.dy = x.data(),
   args.dx = dx.data();
@@ -83,7 +83,7 @@ void gelu_backward(benchmark::State& state) {
 
 void dropout(benchmark::State& state) {
   const auto x = filled(kElements);
-  std::vector<float> y(x.size());
+  Floats y(x.size());
   StepState step;
   step.training = 1;
   DropoutArgs args;
@@ -95,7 +95,7 @@ void dropout(benchmark::State& state) {
 void layer_norm(benchmark::State& state) {
   const int64_t columns = state.range(0), rows = kElements / columns;
   const auto x = filled(kElements), gain = filled(columns), bias = filled(columns);
-  std::vector<float> y(x.size()), mean(size_t(rows), 0.0f), inverse(size_t(rows), 0.0f);
+  Floats y(x.size()), mean(size_t(rows), 0.0f), inverse(size_t(rows), 0.0f);
   NormArgs args;
   args.rows = rows, args.columns = columns, args.x = x.data(), args.y = y.data();
   args.gain = gain.data(), args.bias = bias.data();
@@ -107,8 +107,8 @@ void layer_norm(benchmark::State& state) {
 void layer_norm_backward(benchmark::State& state) {
   const int64_t columns = state.range(0), rows = kElements / columns;
   const auto x = filled(kElements), dy = filled(kElements), gain = filled(columns);
-  const std::vector<float> mean(size_t(rows), 0.0f), inverse(size_t(rows), 1.0f);
-  std::vector<float> dx(x.size()), dgain(gain.size()), dbias(gain.size());
+  const Floats mean(size_t(rows), 0.0f), inverse(size_t(rows), 1.0f);
+  Floats dx(x.size()), dgain(gain.size()), dbias(gain.size());
   NormBackwardArgs args;
   args.rows = rows, args.columns = columns, args.sum = x.data(), args.dy = dy.data();
   args.gain = gain.data(), args.mean = mean.data(), args.inverse_deviation = inverse.data();
@@ -119,9 +119,9 @@ void layer_norm_backward(benchmark::State& state) {
 
 struct CrossEntropyProblem {
   int64_t columns, rows;
-  std::vector<float> logits = filled(kElements);
+  Floats logits = filled(kElements);
   std::vector<int32_t> targets;
-  std::vector<float> lse, row_loss;
+  Floats lse, row_loss;
   float loss = 0;
   double denominator = 0;
 
@@ -148,7 +148,7 @@ void cross_entropy(benchmark::State& state) {
 void cross_entropy_backward(benchmark::State& state) {
   CrossEntropyProblem problem(state.range(0));
   problem.forward();
-  std::vector<float> dlogits(problem.logits.size());
+  Floats dlogits(problem.logits.size());
   const float dloss = 1;
   CrossEntropyBackwardArgs args;
   args.rows = problem.rows, args.columns = problem.columns, args.logits = problem.logits.data();
@@ -161,7 +161,7 @@ void cross_entropy_backward(benchmark::State& state) {
 void adamw(benchmark::State& state) {
   auto p = filled(kElements);
   const auto g = filled(kElements);
-  std::vector<float> m(p.size()), v(p.size());
+  Floats m(p.size()), v(p.size());
   StepState step;
   step.learning_rate = 1e-3f;
   UpdateState update;

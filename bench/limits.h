@@ -10,8 +10,11 @@
 #include <benchmark/benchmark.h>
 #include <chrono>
 #include <cstdint>
+#include <new>
 #include <type_traits>
 #include <vector>
+
+#include "core/cpu/pages.h"
 
 namespace longshot::bench {
 
@@ -85,6 +88,23 @@ void against_bandwidth(benchmark::State& state, double bytes, const Kernel& kern
   }
 }
 
-std::vector<float> random_floats(int64_t n, uint32_t stream);
+// Operands lie where a model's tensors lie: 64-byte aligned, on huge pages where there are some.
+template <class T>
+struct PageAllocator {
+  using value_type = T;
+  PageAllocator() = default;
+  template <class U>
+  PageAllocator(const PageAllocator<U>&) {}
+  T* allocate(size_t n) {
+    void* memory = cpu::allocate_pages(n * sizeof(T));
+    if (memory == nullptr) throw std::bad_alloc();
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, size_t) { cpu::release_pages(memory); }
+  bool operator==(const PageAllocator&) const { return true; }
+};
+using Floats = std::vector<float, PageAllocator<float>>;
+
+Floats random_floats(int64_t n, uint32_t stream);
 
 }  // namespace longshot::bench

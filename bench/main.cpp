@@ -18,8 +18,8 @@ double peak_slice() {
 
 double bandwidth_slice() {
   constexpr int64_t kElements = int64_t(96) << 20;
-  static const std::vector<float> from(size_t(kElements), 1.0f);
-  static std::vector<float> to(from.size());
+  static const Floats from(size_t(kElements), 1.0f);
+  static Floats to(from.size());
   AffineArgs args;
   args.n = kElements, args.x = from.data(), args.y = to.data();
   const auto start = std::chrono::steady_clock::now();
@@ -28,9 +28,9 @@ double bandwidth_slice() {
   return 3.0 * sizeof(float) * double(kElements) / passed.count();
 }
 
-std::vector<float> random_floats(int64_t n, uint32_t stream) {
+Floats random_floats(int64_t n, uint32_t stream) {
   RandomSequence random(RandomKey{.seed = 1, .stream = stream});
-  std::vector<float> values(static_cast<size_t>(n));
+  Floats values(static_cast<size_t>(n));
   for (float& value : values) value = float(random.uniform() - 0.5);
   return values;
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 
+#include "core/cpu/pages.h"
 #include "core/cpu/simd.h"
 #include "core/cpu/tile.h"
 #include "core/error.h"
@@ -40,7 +40,7 @@ int resolve(int thread_count) {
 }
 
 struct Free {
-  void operator()(float* p) const { std::free(p); }
+  void operator()(float* p) const { release_pages(p); }
 };
 
 }  // namespace
@@ -70,7 +70,7 @@ double measure_bandwidth(int thread_count) {
   constexpr int64_t kElements = kBytes / 4;
   std::unique_ptr<float, Free> memory[3];
   for (auto& array : memory) {
-    array.reset(static_cast<float*>(std::aligned_alloc(64, size_t(kBytes))));
+    array.reset(static_cast<float*>(allocate_pages(size_t(kBytes))));
     LONGSHOT_CHECK(array != nullptr, "bandwidth measurement: no memory for 3 x {} bytes", kBytes);
   }
   float* a = memory[0].get();

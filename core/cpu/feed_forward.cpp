@@ -91,7 +91,7 @@ void multiply(int64_t rows, const T* a, int64_t lda, const PackedWeight<T>& weig
     for_each_row_tile(rows, kTileRows, [&](int64_t first, int64_t height) {
       tile_kernel<T>(height, vectors, false)(
           panels.inner, a + first * lda, lda, weight.data + panels.offset(panel), ld,
-          c + first * ldc + column, ldc, T(1), accumulate, width);
+          c + first * ldc + column, ldc, T(1), accumulate, width, {});
       after(first, height, column, width);
     });
   }

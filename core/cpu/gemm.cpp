@@ -15,7 +15,6 @@ constexpr int64_t kInnerBlock = 256;        // inner extent of one pass over a t
 constexpr int64_t kColumnBlock = 512;       // columns of one task: its part of packed B stays in L2
 constexpr int64_t kTilesPerTask = 8;        // row tiles of one task
 constexpr int64_t kPackedBlock = 1 << 20;   // bytes of packed B that one column block may have
-constexpr int64_t kCachedResult = 2 << 20;  // bytes of a result that may still lie in the L2 cache
 constexpr int64_t kPackedLimit = 32 << 20;  // bytes of packed B at a time
 constexpr int64_t kInPlaceInner = 128;      // inner extent of one pass over unpacked operands
 constexpr int64_t kPackRows = 32;           // rows of B packed by one task
@@ -62,81 +61,83 @@ void pack(const Product<T>& p, const Panels<T>& panels, int64_t k0, T* packed, b
   }
 }
 
-// One task's part of A for one pass, tile by tile: in place, or copied to where neighbours do not
-// collide in the cache. Tile t begins at tile(t).
+// One task's part of A, tile by tile: in place, or copied to where neighbours do not collide in the
+// cache.
 template <class T>
 class RowBlock {
  public:
   RowBlock(const Product<T>& p, int64_t first_row, int64_t rows, ScratchScope& scratch)
       : p_(p),
-        first_(first_row),
-        rows_(rows),
         tiles_(divide_up(rows, tile_rows(2))),  // at most kTilesPerTask
         // 14 rows a multiple of 4 KiB apart fall into the same sets of a first-level cache.
         packs_(p.transpose_a || (p.lda * int64_t(sizeof(T))) % 4096 == 0) {
-    if (packs_) buffer_ = scratch.allocate<T>(tiles_ * kTileStride * kStride);
-    for (int64_t t = 0; t <= tiles_; ++t) row_[t] = first_ + rows_ * t / tiles_;
+    if (packs_)
+      buffer_ = scratch.allocate<T>((p.transpose_a ? tiles_ : 1) * kTileStride * kStride);
+    for (int64_t t = 0; t <= tiles_; ++t) row_[t] = first_row + rows * t / tiles_;
   }
   int64_t tiles() const { return tiles_; }
   int64_t row(int64_t tile) const { return row_[tile]; }
   int64_t height(int64_t tile) const { return row(tile + 1) - row(tile); }
 
+  // The inner range of the tiles that follow.
   void select(int64_t k0, int64_t inner) {
     k0_ = k0;
-    if (!packs_) return;
-    if (p_.transpose_a) {  // to [k][kTileStride]
-      // Whole vectors, beyond a tile's rows too, as long as they lie in the matrix.
-      int64_t whole = 0;
-      while (whole < tiles_ && row(whole) + kTileStride <= p_.rows) ++whole;
-      for (int64_t k = 0; k < inner; ++k) {
-        const T* from = p_.a_at(0, k0 + k);
-        T* to = packed(0) + k * kTileStride;
-        for (int64_t t = 0; t < whole; ++t, to += kTileStride * kStride)
-          for (int64_t r = 0; r < kTileStride; r += Vec<T>::kWidth)
-            Vec<T>::load(from + row_[t] + r).store(to + r);
-        for (int64_t t = whole; t < tiles_; ++t, to += kTileStride * kStride)
-          for (int64_t r = 0; r < kTileStride; r += Vec<T>::kWidth)
-            Vec<T>::load_partial(from + row_[t] + r, std::max<int64_t>(0, p_.rows - row_[t] - r))
-                .store(to + r);
-      }
-      return;
+    inner_ = inner;
+    if (!p_.transpose_a) return;
+    // To [k][kTileStride]. Whole vectors, beyond a tile's rows too, as long as they lie in the
+    // matrix.
+    int64_t whole = 0;
+    while (whole < tiles_ && row(whole) + kTileStride <= p_.rows) ++whole;
+    for (int64_t k = 0; k < inner; ++k) {
+      const T* from = p_.a_at(0, k0 + k);
+      T* to = buffer_ + k * kTileStride;
+      for (int64_t t = 0; t < whole; ++t, to += kTileStride * kStride)
+        for (int64_t r = 0; r < kTileStride; r += Vec<T>::kWidth)
+          Vec<T>::load(from + row_[t] + r).store(to + r);
+      for (int64_t t = whole; t < tiles_; ++t, to += kTileStride * kStride)
+        for (int64_t r = 0; r < kTileStride; r += Vec<T>::kWidth)
+          Vec<T>::load_partial(from + row_[t] + r, std::max<int64_t>(0, p_.rows - row_[t] - r))
+              .store(to + r);
     }
-    for (int64_t t = 0; t < tiles_; ++t)  // to [height][kStride]
-      for (int64_t r = 0; r < height(t); ++r) {
-        const T* from = p_.a_at(row(t) + r, k0);
-        T* to = packed(t) + r * kStride;
-        for (int64_t k = 0; k < inner; k += Vec<T>::kWidth)
-          Vec<T>::load_partial(from + k, inner - k).store_partial(to + k, inner - k);
-      }
   }
-  const T* tile(int64_t t) const { return packs_ ? packed(t) : p_.a_at(row(t), k0_); }
+  // Valid until the next call.
+  const T* tile(int64_t t) {
+    if (p_.transpose_a) return buffer_ + t * kTileStride * kStride;
+    if (!packs_) return p_.a_at(row(t), k0_);
+    for (int64_t r = 0; r < height(t); ++r) {  // to [height][kStride]
+      const T* from = p_.a_at(row(t) + r, k0_);
+      T* to = buffer_ + r * kStride;
+      for (int64_t k = 0; k < inner_; k += Vec<T>::kWidth)
+        Vec<T>::load_partial(from + k, inner_ - k).store_partial(to + k, inner_ - k);
+    }
+    return buffer_;
+  }
   int64_t leading() const { return !packs_ ? p_.lda : p_.transpose_a ? kTileStride : kStride; }
+
+  // What is read after tile t, while panel `panel` of `panels` is multiplied: the next tile's rows,
+  // or the first tile's of the next inner range, in equal parts.
+  FetchAhead<T> after(int64_t t, int64_t panel, int64_t panels) const {
+    if (p_.transpose_a) return {};
+    const bool same_range = t + 1 < tiles_;
+    const int64_t first = row(same_range ? t + 1 : 0), k0 = same_range ? k0_ : k0_ + inner_;
+    const int64_t rows = same_range ? height(t + 1) : height(0);
+    const int64_t from = rows * panel / panels, to = rows * (panel + 1) / panels;
+    if (k0 >= p_.inner) return {};
+    return {p_.a_at(first + from, k0), to - from, std::min(inner_, p_.inner - k0), p_.lda};
+  }
 
  private:
   static constexpr int64_t kTileStride =  // rows of a tile, in whole vectors
       (tile_rows(2) + Vec<T>::kWidth - 1) / Vec<T>::kWidth * Vec<T>::kWidth;
   static constexpr int64_t kStride = kInnerBlock + Vec<T>::kWidth;
-  T* packed(int64_t t) const { return buffer_ + t * kTileStride * kStride; }
 
   const Product<T>& p_;
-  int64_t first_, rows_, tiles_;
+  int64_t tiles_;
   int64_t row_[kTilesPerTask + 1];  // where each tile begins
   bool packs_;
   T* buffer_ = nullptr;
-  int64_t k0_ = 0;
+  int64_t k0_ = 0, inner_ = 0;
 };
-
-// A tile's lines of the result arrive while its sums are being made.
-template <class T>
-LONGSHOT_INLINE void prefetch_result(const Product<T>& p, int64_t row, int64_t column,
-                                     int64_t height) {
-  if (p.rows * p.ldc * int64_t(sizeof(T)) <= kCachedResult) return;
-  for (int64_t r = row; r < row + height; ++r) {
-    const T* to = p.c + r * p.ldc + column;
-    __builtin_prefetch(to, 1);
-    __builtin_prefetch(to + Vec<T>::kWidth, 1);
-  }
-}
 
 // Rows x panels of c for the inner range [k0, k0 + panels.inner), whose B is in `packed`.
 template <class T>
@@ -152,14 +153,15 @@ void multiply_block(const Product<T>& p, const Panels<T>& panels, const T* packe
     const bool last = k0 + end == p.inner;
     for (int64_t t = 0; t < block.tiles(); ++t) {
       const int64_t row = block.row(t), height = block.height(t);
+      const T* a = block.tile(t);
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {
         const int64_t vectors = panels.vectors(panel), ld = vectors * Vec<T>::kWidth;
         const int64_t column = panel * Panels<T>::kPanel;
-        prefetch_result(p, row, column, height);
         tile_kernel<T>(height, vectors, p.transpose_a)(
-            end - begin, block.tile(t), block.leading(), packed + panels.offset(panel) + begin * ld,
-            ld, p.c + row * p.ldc + column, p.ldc, p.alpha, accumulate,
-            std::min(ld, p.columns - column));
+            end - begin, a, block.leading(), packed + panels.offset(panel) + begin * ld, ld,
+            p.c + row * p.ldc + column, p.ldc, p.alpha, accumulate,
+            std::min(ld, p.columns - column),
+            block.after(t, panel - first_panel, last_panel - first_panel));
       }
       if (last) {
         const int64_t column = first_panel * Panels<T>::kPanel;
@@ -233,7 +235,7 @@ void multiply_in_place(const Product<T>& p) {
         const int64_t width = std::min(Panels<T>::kPanel, p.columns - column);
         tile_kernel<T>(height, width / Vec<T>::kWidth, true)(
             inner, p.a_at(row, k0), p.lda, p.b_at(k0, column), p.ldb, p.c + row * p.ldc + column,
-            p.ldc, p.alpha, k0 > 0, width);
+            p.ldc, p.alpha, k0 > 0, width, {});
       }
     });
   }

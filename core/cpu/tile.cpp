@@ -9,7 +9,7 @@ constexpr int64_t kAhead = 24;  // steps of about 14 cycles: the latency of the 
 
 template <class T, int kRows, int kVectors, bool kInnerMajor>
 void multiply(int64_t inner, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
-              T alpha, bool accumulate, int64_t columns) {
+              T alpha, bool accumulate, int64_t columns, const FetchAhead<T>& ahead) {
   constexpr int kWidth = Vec<T>::kWidth;
   Vec<T> sum[kRows][kVectors];
 #pragma GCC unroll 16
@@ -24,8 +24,7 @@ void multiply(int64_t inner, const T* a, int64_t lda, const T* b, int64_t ldb, T
 #pragma GCC unroll 16
   for (int i = 0; i < kBases; ++i) base[i] = a + 3 * i * lda;
 
-#pragma GCC unroll 2
-  for (int64_t k = 0; k < inner; ++k) {
+  const auto step = [&](int64_t k) __attribute__((always_inline)) {
     Vec<T> row[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) row[v] = Vec<T>::load(b + v * kWidth);
@@ -43,7 +42,22 @@ void multiply(int64_t inner, const T* a, int64_t lda, const T* b, int64_t ldb, T
       a += lda;
     }
     b += ldb;
-  }
+  };
+  int64_t k = 0;
+  if (inner >= 2 * kRows)
+    for (const T* line = c; k < 2 * kRows; k += 2, line += ldc) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(line + v * kWidth, 1);
+      step(k);
+      step(k + 1);
+    }
+  for (int64_t r = 0; r < ahead.rows; ++r)
+    for (int64_t i = 0; i < ahead.columns && k < inner; i += kWidth, ++k) {
+      __builtin_prefetch(ahead.at + r * ahead.ld + i, 0, 2);
+      step(k);
+    }
+#pragma GCC unroll 2
+  for (; k < inner; ++k) step(k);
 
   const Vec<T> factor(alpha);
   if (columns == kVectors * kWidth) {

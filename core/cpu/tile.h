@@ -16,9 +16,19 @@
 
 namespace longshot::cpu {
 
+// Memory to be fetched into the second-level cache while a tile is made: one line a step, so at most
+// `inner` lines. A burst of requests would hold up the loads of b.
+template <class T>
+struct FetchAhead {
+  const T* at = nullptr;
+  int64_t rows = 0, columns = 0, ld = 0;
+};
+
+// The tile's own lines of c are fetched too.
 template <class T>
 using TileKernel = void (*)(int64_t inner, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
-                            int64_t ldc, T alpha, bool accumulate, int64_t columns);
+                            int64_t ldc, T alpha, bool accumulate, int64_t columns,
+                            const FetchAhead<T>& ahead);
 
 #if defined(__AVX512F__) || defined(__aarch64__)
 inline constexpr int kVectorRegisters = 32;
@@ -64,7 +74,7 @@ inline void small_product(int64_t rows, int64_t columns, int64_t inner, const T*
       tile_kernel<T>(height, vectors, inner_major)(
           inner, inner_major ? a + first : a + first * lda, lda, b + v * kWidth, ldb,
           c + first * ldc + v * kWidth, ldc, alpha, accumulate,
-          width < vectors * kWidth ? width : vectors * kWidth);
+          width < vectors * kWidth ? width : vectors * kWidth, {});
     });
     v += vectors;
   }

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kInnerBlock = 256;        // inner extent of one pass over a tile
 constexpr int64_t kColumnBlock = 512;       // columns of one task: its part of packed B stays in L2
 constexpr int64_t kTilesPerTask = 8;        // row tiles of one task
-constexpr int64_t kPackedBlock = 1 << 20;   // bytes of packed B that one column block may have
+constexpr int64_t kPackedBlock = 1 << 19;   // bytes of packed B that one column block may have
 constexpr int64_t kPackedLimit = 32 << 20;  // bytes of packed B at a time
 constexpr int64_t kInPlaceInner = 128;      // inner extent of one pass over unpacked operands
 constexpr int64_t kPackRows = 32;           // rows of B packed by one task
@@ -71,8 +71,7 @@ class RowBlock {
         tiles_(divide_up(rows, tile_rows(2))),  // at most kTilesPerTask
         // 14 rows a multiple of 4 KiB apart fall into the same sets of a first-level cache.
         packs_(p.transpose_a || (p.lda * int64_t(sizeof(T))) % 4096 == 0) {
-    if (packs_)
-      buffer_ = scratch.allocate<T>((p.transpose_a ? tiles_ : 1) * kTileStride * kStride);
+    if (packs_) buffer_ = scratch.allocate<T>((p.transpose_a ? tiles_ : 1) * kTileStride * kStride);
     for (int64_t t = 0; t <= tiles_; ++t) row_[t] = first_row + rows * t / tiles_;
   }
   int64_t tiles() const { return tiles_; }
@@ -114,16 +113,17 @@ class RowBlock {
   }
   int64_t leading() const { return !packs_ ? p_.lda : p_.transpose_a ? kTileStride : kStride; }
 
-  // What is read after tile t, while panel `panel` of `panels` is multiplied: the next tile's rows,
-  // or the first tile's of the next inner range, in equal parts.
-  FetchAhead<T> after(int64_t t, int64_t panel, int64_t panels) const {
+  // What is read after tile t: the next tile's rows; then the first tile's of the inner range that
+  // begins at next_k0, or of the rows below when that is the first range again.
+  FetchAhead<T> after(int64_t t, int64_t next_k0) const {
     if (p_.transpose_a) return {};
-    const bool same_range = t + 1 < tiles_;
-    const int64_t first = row(same_range ? t + 1 : 0), k0 = same_range ? k0_ : k0_ + inner_;
-    const int64_t rows = same_range ? height(t + 1) : height(0);
-    const int64_t from = rows * panel / panels, to = rows * (panel + 1) / panels;
-    if (k0 >= p_.inner) return {};
-    return {p_.a_at(first + from, k0), to - from, std::min(inner_, p_.inner - k0), p_.lda};
+    int64_t first = row(t + 1), k0 = k0_;
+    if (t + 1 == tiles_) {
+      k0 = next_k0;
+      if (k0 > k0_) first = row(0);
+    }
+    const int64_t rows = std::min(height(0), p_.rows - first);
+    return {p_.a_at(first, k0), rows, std::min(inner_, p_.inner - k0), p_.lda};
   }
 
  private:
@@ -154,6 +154,7 @@ void multiply_block(const Product<T>& p, const Panels<T>& panels, const T* packe
     for (int64_t t = 0; t < block.tiles(); ++t) {
       const int64_t row = block.row(t), height = block.height(t);
       const T* a = block.tile(t);
+      const FetchAhead<T> next = block.after(t, i + 1 < blocks ? k0 + end : k0);
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {
         const int64_t vectors = panels.vectors(panel), ld = vectors * Vec<T>::kWidth;
         const int64_t column = panel * Panels<T>::kPanel;
@@ -161,7 +162,7 @@ void multiply_block(const Product<T>& p, const Panels<T>& panels, const T* packe
             end - begin, a, block.leading(), packed + panels.offset(panel) + begin * ld, ld,
             p.c + row * p.ldc + column, p.ldc, p.alpha, accumulate,
             std::min(ld, p.columns - column),
-            block.after(t, panel - first_panel, last_panel - first_panel));
+            next.part(panel - first_panel, last_panel - first_panel));
       }
       if (last) {
         const int64_t column = first_panel * Panels<T>::kPanel;

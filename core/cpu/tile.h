@@ -16,12 +16,17 @@
 
 namespace longshot::cpu {
 
-// Memory to be fetched into the second-level cache while a tile is made: one line a step, so at most
-// `inner` lines. A burst of requests would hold up the loads of b.
+// Memory to be fetched into the second-level cache while a tile is made: one line a step, so at
+// most `inner` lines. A burst of requests would hold up the loads of b.
 template <class T>
 struct FetchAhead {
   const T* at = nullptr;
   int64_t rows = 0, columns = 0, ld = 0;
+
+  FetchAhead part(int64_t i, int64_t parts) const {
+    const int64_t first = rows * i / parts, last = rows * (i + 1) / parts;
+    return {at + first * ld, last - first, columns, ld};
+  }
 };
 
 // The tile's own lines of c are fetched too.

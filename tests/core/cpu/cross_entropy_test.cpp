@@ -111,16 +111,30 @@ TEST_CASE("cross-entropy: a class of logit -infinity has probability 0, NaN stay
   }
 }
 
+// log softmax is -infinity - (-infinity).
+TEST_CASE("cross-entropy: a row of logits -infinity has no loss, whatever its length", "[loss]") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (int64_t columns : {1, 3, 8, 9, 16, 17, 40, 400}) {
+    Problem<float> problem{1, columns, std::vector<float>(size_t(columns), -infinity), {0}};
+    CHECK(std::isnan(problem.forward().loss[0]));
+  }
+}
+
 TEMPLATE_TEST_CASE("cross-entropy against double loops", "[loss]", float, double) {
   using T = TestType;
   struct Case {
     int64_t rows, columns;
   };
-  // Columns round one vector (16 of f32) and round the blocks of 16 vectors, rows round 64.
+  // Columns round one vector (16 of f32) and round the blocks of 16 vectors, rows round 16 and 64.
   for (auto [R, C] : {Case{1, 1},
                       {5000, 3},
+                      {63, 8},
+                      {66, 9},
                       {65, 16},
                       {130, 17},
+                      {129, 32},
+                      {20, 33},
+                      {70, 256},
                       {301, 37},
                       {7, 1009},
                       {64, 128},

@@ -18,10 +18,11 @@
 
 namespace longshot::bench {
 
-// One slice of a limit: FLOP/s (f32, about 2 ms), bytes/s (a copy of 384 MB, its write-allocate
-// counted).
+// One slice of a limit: FLOP/s (f32, about 2 ms), bytes/s of a copy of 384 MB, its write-allocate
+// counted, and of reading 384 MB, which is slower: a core keeps fewer requests open without stores.
 double peak_slice();
-double bandwidth_slice();
+double copy_slice();
+double read_slice();
 
 constexpr double kSeconds = 1.0;        // for one benchmark, at least kLeastSlices slices of each
 constexpr double kSliceSeconds = 4e-3;  // a slice is at least one call
@@ -77,11 +78,13 @@ void against_peak(benchmark::State& state, double flops, const Kernel& kernel,
   }
 }
 
-// Counters: bytes_per_second, and over_traffic, the time over what `bytes` take at the copy's rate.
-template <class Kernel>
-void against_bandwidth(benchmark::State& state, double bytes, const Kernel& kernel) {
+// Counters: bytes_per_second, and over_traffic, the time over what `bytes` take at the rate of
+// `limit`.
+template <class Kernel, class Limit>
+void against_bandwidth(benchmark::State& state, double bytes, const Kernel& kernel,
+                       const Limit& limit) {
   for (auto _ : state) {
-    const Measured m = in_turn(false, kernel, bandwidth_slice);
+    const Measured m = in_turn(false, kernel, limit);
     state.SetIterationTime(m.seconds);
     state.counters["bytes_per_second"] = bytes / m.seconds;
     state.counters["over_traffic"] = m.seconds * m.limit / bytes;

@@ -7,6 +7,7 @@
 #include "bench/limits.h"
 #include "core/cpu/elementwise.h"
 #include "core/cpu/peak.h"
+#include "core/cpu/simd.h"
 #include "core/parallel.h"
 #include "core/random.h"
 
@@ -16,16 +17,43 @@ double peak_slice() {
   return cpu::measure_fma_peak(0, 1);
 }
 
-double bandwidth_slice() {
-  constexpr int64_t kElements = int64_t(96) << 20;
-  static const Floats from(size_t(kElements), 1.0f);
-  static Floats to(from.size());
-  AffineArgs args;
-  args.n = kElements, args.x = from.data(), args.y = to.data();
+namespace {
+constexpr int64_t kElements = int64_t(96) << 20;
+const Floats& source() {
+  static const Floats values(size_t(kElements), 1.0f);
+  return values;
+}
+template <class Work>
+double rate(double arrays, const Work& work) {
   const auto start = std::chrono::steady_clock::now();
-  cpu::affine<float>(args);
+  work();
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  return 3.0 * sizeof(float) * double(kElements) / passed.count();
+  return arrays * sizeof(float) * double(kElements) / passed.count();
+}
+}  // namespace
+
+double copy_slice() {
+  static Floats to(source().size());
+  AffineArgs args;
+  args.n = kElements, args.x = source().data(), args.y = to.data();
+  return rate(3, [&] { cpu::affine<float>(args); });
+}
+
+double read_slice() {
+  using V = cpu::Vec<float>;
+  const Floats& from = source();
+  constexpr int64_t kPiece = int64_t(1) << 18;
+  return rate(1, [&] {
+    parallel_for(kElements / kPiece, [&](int64_t piece) {
+      const float* part = from.data() + piece * kPiece;
+      V sum = V::zero();
+      for (int64_t i = 0; i < kPiece; i += V::kWidth) {
+        __builtin_prefetch(part + i + 1024, 0, 3);
+        sum += V::load(part + i);
+      }
+      benchmark::DoNotOptimize(sum);
+    });
+  });
 }
 
 Floats random_floats(int64_t n, uint32_t stream) {

@@ -19,8 +19,8 @@ constexpr int64_t kRows = 64;  // rows whose logarithms are taken together: one 
 // Read-only passes wait for memory more than others: nothing but loads keeps requests in flight.
 // Far ahead into the second-level cache, near ahead into the first. May point past the end.
 LONGSHOT_INLINE void fetch_ahead(const void* p) {
-  __builtin_prefetch(static_cast<const char*>(p) + 16384, 0, 2);
-  __builtin_prefetch(static_cast<const char*>(p) + 4096, 0, 3);
+  __builtin_prefetch(static_cast<const char*>(p) + 65536, 0, 2);
+  __builtin_prefetch(static_cast<const char*>(p) + 2048, 0, 3);
 }
 
 // A lane without an element: its exponential is 0 as long as the largest is not -infinity as well,
@@ -44,7 +44,7 @@ template <class T, bool kPlain>
 class LaneSums {
  public:
   using V = Vec<T>;
-  static constexpr int64_t kWidth = V::kWidth, kBlock = 16 * kWidth;
+  static constexpr int64_t kWidth = V::kWidth, kBlock = 32 * kWidth;
 
   // `rows` >= 1 rows of `columns` from x on.
   LaneSums(const T* x, int64_t rows, int64_t columns)

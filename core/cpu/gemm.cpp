@@ -226,17 +226,28 @@ bool splits_inner(const Product<T>& p) {
 
 // a^T b with both operands where they lie: each k gives a row of a and a row of b, so nothing is
 // gained by packing, which would cost as much as reading them from memory does. A block of b's rows
-// stays in the caches for all row tiles.
+// stays in the caches for all row tiles, and meanwhile the next block's rows of both are fetched,
+// those beyond the inner range too: `beyond` rows that the next piece will read.
 template <class T>
-void multiply_in_place(const Product<T>& p) {
+void multiply_in_place(const Product<T>& p, int64_t beyond) {
+  const int64_t tiles = divide_up(p.rows, tile_rows(2));
+  const int64_t panels = divide_up(p.columns, Panels<T>::kPanel);
+  const int64_t calls_for_a = tiles * panels * p.rows / (p.rows + p.columns);
+  const int64_t calls_for_b = tiles * panels - calls_for_a;
   for (int64_t k0 = 0; k0 < p.inner; k0 += kInPlaceInner) {
     const int64_t inner = std::min(kInPlaceInner, p.inner - k0);
+    const int64_t next = std::min(kInPlaceInner, p.inner + beyond - k0 - inner);
+    const FetchAhead<T> next_a{p.a_at(0, k0 + inner), next, p.rows, p.lda};
+    const FetchAhead<T> next_b{p.b_at(k0 + inner, 0), next, p.columns, p.ldb};
+    int64_t call = 0;
     for_each_row_tile(p.rows, tile_rows(2), [&](int64_t row, int64_t height) {
-      for (int64_t column = 0; column < p.columns; column += Panels<T>::kPanel) {
+      for (int64_t column = 0; column < p.columns; column += Panels<T>::kPanel, ++call) {
         const int64_t width = std::min(Panels<T>::kPanel, p.columns - column);
         tile_kernel<T>(height, width / Vec<T>::kWidth, true)(
             inner, p.a_at(row, k0), p.lda, p.b_at(k0, column), p.ldb, p.c + row * p.ldc + column,
-            p.ldc, p.alpha, k0 > 0, width, {});
+            p.ldc, p.alpha, k0 > 0, width,
+            call < calls_for_a ? next_a.part(call, calls_for_a)
+                               : next_b.part(call - calls_for_a, calls_for_b));
       }
     });
   }
@@ -260,7 +271,7 @@ void multiply_in_pieces(const Product<T>& p) {
     part.accumulate = false;
     part.epilogue = {};
     if (in_place)
-      multiply_in_place(part);
+      multiply_in_place(part, p.inner - k1);
     else
       multiply(part, false);
   });

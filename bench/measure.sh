@@ -28,7 +28,7 @@ kernels() {
 # products: lines of kernels as rows of a table, against peak and peer.
 products() {
   awk -F';' '{ name = $1; sub(/^[a-z_]*\//, "", name)
-    printf "| %s | %.3f | %.1f %% | %s |\n", name, $2, 100 * $4, $5 > 0 ? sprintf("%.2f", $5) : "-" }'
+    printf "| %s | %.3f | %.1f %% | %s |\n", name, $2, 100 * $4, ($5 > 0 ? sprintf("%.2f", $5) : "-") }'
 }
 limit() { sed -n "s/^$1: *//p" "$work/context" | head -1; }
 
@@ -43,7 +43,7 @@ for t in "${threads[@]}"; do
     END { for (i = 1; i <= n; ++i) { $0 = line[order[i]]; $5 = ms[order[i]] / $2; print } }' "$work/gemm" | products
   printf '\n| attention (batch x heads x length x head width), forward + backward | ms | share of peak | times the composition |\n|---|---|---|---|\n'
   kernels "$t" '^attention/' | products
-  printf '\n| memory-bound kernel (/ row length) | ms | GB/s | time over what its traffic needs at the copy'"'"'s rate |\n|---|---|---|---|\n'
+  printf '\n| memory-bound kernel (/ row length) | ms | GB/s | time over what its traffic needs |\n|---|---|---|---|\n'
   kernels "$t" '^(copy|read|gelu|gelu_backward|dropout|layer_norm|layer_norm_backward|cross_entropy|cross_entropy_backward|adamw)(/|$)' |
     awk -F';' '{ printf "| %s | %.1f | %.2f | %.2f |\n", $1, $2, 1e-9 * $3, $6 }'
 done

@@ -79,8 +79,7 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   for (const char* name : {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"})
     if (std::getenv(name) != nullptr)
-      fmt::print(stderr, "bench_kernels: {} is set and handicaps OpenBLAS; unset it to compare\n",
-                 name);
+      fmt::print(stderr, "bench_kernels: {} is set: OpenBLAS does not choose for itself\n", name);
   benchmark::AddCustomContext("threads", fmt::format("{}", longshot::threads()));
   benchmark::AddCustomContext("fma_peak_gflops",
                               fmt::format("{:.1f}", longshot::cpu::measure_fma_peak() * 1e-9));

@@ -38,6 +38,8 @@ echo "Compiler: $(c++ --version | head -1); commit $(git rev-parse --short HEAD 
 for t in "${threads[@]}"; do
   kernels "$t" '^(gemm|openblas)/' >"$work/gemm"
   printf '\n### %s thread(s): FMA peak %s GFLOP/s, bandwidth %s GB/s\n' "$t" "$(limit fma_peak_gflops)" "$(limit bandwidth_gb_per_s)"
+  openblas=$(limit openblas_kernels)
+  [ -z "$openblas" ] || echo "OpenBLAS took its kernels for: $openblas"
   printf '\n| matrix product (rows x inner x columns / transposed) | ms | share of peak | times OpenBLAS |\n|---|---|---|---|\n'
   awk -F';' -v OFS=';' '{ key = $1; sub(/^[a-z]*\//, "", key) } $1 ~ /^gemm/ { order[++n] = key; line[key] = $0 } $1 ~ /^openblas/ { ms[key] = $2 }
     END { for (i = 1; i <= n; ++i) { $0 = line[order[i]]; $5 = ms[order[i]] / $2; print } }' "$work/gemm" | products

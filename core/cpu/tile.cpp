@@ -43,6 +43,8 @@ void multiply(int64_t inner, const T* a, int64_t lda, const T* b, int64_t ldb, T
     }
     b += ldb;
   };
+  // The same steps three times over: beside fetching the lines of c, beside fetching what the
+  // caller asked for, and alone.
   int64_t k = 0;
   if (inner >= 2 * kRows)
     for (const T* line = c; k < 2 * kRows; k += 2, line += ldc) {

@@ -13,14 +13,11 @@
 #include "core/cpu/activation.h"
 #include "core/cpu/cross_entropy.h"
 #include "core/cpu/dropout.h"
-#include "core/cpu/elementwise.h"
 #include "core/cpu/norm.h"
 #include "core/cpu/optimizer.h"
 
 namespace longshot::bench {
 namespace {
-
-constexpr int64_t kElements = int64_t(96) << 20;  // 384 MB of f32
 
 Floats filled(int64_t n) {
   Floats values(static_cast<size_t>(n));
@@ -38,11 +35,7 @@ void measure(benchmark::State& state, int streams, const Kernel& kernel, int64_t
 }
 
 void copy(benchmark::State& state) {
-  const auto x = filled(kElements);
-  Floats y(x.size());
-  AffineArgs args;
-  args.n = kElements, args.x = x.data(), args.y = y.data();
-  measure(state, 3, [&] { cpu::affine<float>(args); });
+  measure(state, 3, copy_slice);
 }
 
 // Reading alone, over the copy's rate.

@@ -18,8 +18,11 @@
 
 namespace longshot::bench {
 
-// One slice of a limit: FLOP/s (f32, about 2 ms), bytes/s of a copy of 384 MB, its write-allocate
-// counted, and of reading 384 MB, which is slower: a core keeps fewer requests open without stores.
+constexpr int64_t kElements = int64_t(96) << 20;  // of an array beyond every cache: 384 MB of f32
+
+// One slice of a limit: FLOP/s (f32, about 2 ms), bytes/s of a copy of such an array, its
+// write-allocate counted, and of reading one, which is slower: a core keeps fewer requests open
+// without stores.
 double peak_slice();
 double copy_slice();
 double read_slice();

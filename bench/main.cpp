@@ -18,7 +18,6 @@ double peak_slice() {
 }
 
 namespace {
-constexpr int64_t kElements = int64_t(96) << 20;
 const Floats& source() {
   static const Floats values(size_t(kElements), 1.0f);
   return values;

@@ -49,8 +49,8 @@ class LaneSums {
   // `rows` >= 1 rows of `columns` from x on.
   LaneSums(const T* x, int64_t rows, int64_t columns)
       : rows_(rows), columns_(columns), whole_((columns - 1) / kWidth * kWidth) {
-    V none[2];
-    add_block(x, 0, none[0], none[1], none[1], x, std::min(kBlock, whole_));
+    V none = V::zero();
+    add_block(x, 0, none, none, none, x, std::min(kBlock, whole_));
   }
 
   // The next row, at x. `plain`: lane sums of the elements themselves, where kPlain.
@@ -145,8 +145,7 @@ LONGSHOT_INLINE RowSums<T> long_rows(LaneSums<T, kPlain>& lanes, const T* x, int
     if (r < rows) lanes.row(x + r * columns, top[r], sum[r], plain[r]);
     used[r] = top[r];
   }
-  RowSums<T> sums;
-  sums.top = horizontal_maxima(used);
+  RowSums<T> sums{horizontal_maxima(used), V::zero(), V::zero()};
   T largest[V::kWidth];
   sums.top.store(largest);
 #pragma GCC unroll 16

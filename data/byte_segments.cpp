@@ -53,6 +53,7 @@ TaskSpec ByteSegments::spec() const {
   spec.causal = causal_;
   spec.bytes = true;
   spec.windowed = true;
+  spec.fixed_samples = true;
   spec.chance = 1.0 / 256;
   spec.chance_reason = "one of 256 bytes guessed";
   for (int byte = 0; byte < 256; ++byte) spec.input_symbols.push_back(char(byte));

@@ -47,6 +47,7 @@ struct TaskSpec {
   bool bytes = false;          // a target is a byte: perplexity and bits per byte are meaningful
   bool windowed = false;       // evaluation slides a window over one text; a stride has a meaning
   bool exact_match = false;    // the headline score is the whole sequence right, not each token
+  bool fixed_samples = false;  // validation and test samples are the same for every seed: own data
   double chance = 0;           // per-token accuracy of guessing
   std::string chance_reason;   // how it is computed, in words
   std::string level;           // "R", "DCF", "CS" (Chomsky hierarchy), or "" where it says nothing
@@ -119,9 +120,9 @@ class Task {
 
   // The training distribution of lengths in [low, high]: uniform, unless the data decides.
   virtual int64_t draw_length(RandomSequence& random, int64_t low, int64_t high) const;
-  // The same distribution as an evaluation plan of about `samples` samples, by length, ascending.
-  // Default: shares that differ by at most one; with fewer samples than lengths, evenly spaced
-  // ones.
+  // The same distribution as an evaluation plan of `samples` samples, by length, ascending: what to
+  // ask of a split, which may hold fewer (count). Default: shares that differ by at most one; with
+  // fewer samples than lengths, evenly spaced ones.
   virtual std::vector<LengthShare> in_range(Split split, int64_t low, int64_t high,
                                             int64_t samples) const;
 };

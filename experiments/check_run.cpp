@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "experiments/data_notes.h"
 #include "nn/parameter_store.h"
 
 namespace longshot {
@@ -87,7 +88,7 @@ void check_reach(const RunConfig& config, const Task& task, const EncodingTraits
   }
 }
 
-void check_run(const RunConfig& config, Context& context) {
+std::vector<std::string> check_run(const RunConfig& config, Context& context) {
   const std::unique_ptr<Task> task = located(
       config.task.where, [&] { return make_task(config.task.type, config.task.with_type()); });
   check_task(config, *task);
@@ -118,6 +119,7 @@ void check_run(const RunConfig& config, Context& context) {
                      "it needs model.causal = true",
                      config.encoding.type));
   check_reach(config, *task, traits, *sampler);
+  return data_notes(config, *task);
 }
 
 }  // namespace longshot

@@ -3,6 +3,9 @@
 // mistake.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "core/context.h"
 #include "data/task.h"
 #include "experiments/schema.h"
@@ -12,8 +15,9 @@
 namespace longshot {
 
 // Builds the task (which opens its files), the encoding and the sampler, and checks everything
-// below. The context is only what modules are constructed with: no parameter gets storage.
-void check_run(const RunConfig& config, Context& context);
+// below. The context is only what modules are constructed with: no parameter gets storage. Returns
+// what a careful reader should know before it trains (data_notes).
+std::vector<std::string> check_run(const RunConfig& config, Context& context);
 
 // Training and evaluation lengths are ones that the task makes; a causal task has a causal model.
 void check_task(const RunConfig& config, const Task& task);

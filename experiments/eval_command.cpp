@@ -37,7 +37,7 @@ int eval_command(const EvalArguments& arguments) {
   const RunConfig config = load_run(folder + "/config.toml", overrides);
   check_files(config);
   BuiltModel built = build_model(config);
-  check_run(config, *built.context);
+  for (const std::string& note : check_run(config, *built.context)) log::warn("{}", note);
   load_parameters(folder + "/checkpoint.safetensors", *built.encoder);
 
   SignalScope signals;
@@ -49,7 +49,7 @@ int eval_command(const EvalArguments& arguments) {
   for (const std::string& each : arguments.overrides)
     evaluation.label += (evaluation.label.empty() ? "" : " ") + each;
   if (evaluation.label.empty()) evaluation.label = "again";
-  evaluation.scores = evaluator.all(Split::test, lengths.low(), lengths.high());
+  evaluation.scores = evaluator.all(lengths.low(), lengths.high());
   evaluation.seconds = now_seconds() - begin;
   if (evaluation.scores.stopped) {
     log::warn("stopped by a signal; nothing was written");
@@ -59,18 +59,28 @@ int eval_command(const EvalArguments& arguments) {
 
   const Summary summary = read_summary(folder);
   const auto show = [&](const Score& score) {
-    return summary.metric == "loss"
-               ? fmt::format("loss {:.4f}  perplexity {:.3f}{}", score.loss, std::exp(score.loss),
-                             summary.bytes
-                                 ? fmt::format("  {:.4f} bits per byte", score.loss / std::log(2.0))
-                                 : "")
-               : fmt::format("{} {:.2f} % +- {:.2f}", summary.metric,
-                             100 * metric_of(summary, score),
-                             100 * metric_error_of(summary, score));
+    if (!std::isfinite(metric_of(summary, score).value))
+      return std::string(score.samples == 0 ? "no samples" : "no predictions that count");
+    if (summary.metric == "loss")
+      return fmt::format(
+          "loss {:.4f}  perplexity {:.3f}{}  ({} samples)", score.loss, std::exp(score.loss),
+          summary.bytes ? fmt::format("  {:.4f} bits per byte", score.loss / std::log(2.0)) : "",
+          score.samples);
+    const Measure share = metric_of(summary, score);
+    return fmt::format("{} {:.2f} %  [{:.2f}, {:.2f}]  ({} samples)", summary.metric,
+                       100 * share.value, 100 * share.interval().low, 100 * share.interval().high,
+                       score.samples);
   };
-  fmt::print("{} ({})\n", folder, evaluation.label);
-  for (const LengthScore& each : evaluation.scores.in_range)
-    fmt::print("  {:>10}{}  {}\n", "in range", each.sliding ? " (sliding)" : "", show(each.score));
+  fmt::print("{} ({}){}\n", folder, evaluation.label,
+             summary.metric == "loss" ? "" : "; in brackets: 95 % interval of finite samples");
+  const bool validation = evaluation.scores.in_range_split == Split::validation;
+  for (const LengthScore& each : evaluation.scores.in_range) {
+    fmt::print("  {:>10}{}  {}{}\n", "in range", each.sliding ? " (sliding)" : "", show(each.score),
+               validation ? ", of the validation part" : "");
+    if (each.score.coverage < 1)
+      fmt::print("  {:>10}  they hold the lengths of {:.1f} % of the training sequences\n", "",
+                 100 * each.score.coverage);
+  }
   for (const LengthScore& each : evaluation.scores.lengths)
     fmt::print("  {:>10}{}  {}\n", each.length, each.sliding ? " (sliding)" : "", show(each.score));
   return kExitDone;

@@ -139,9 +139,13 @@ std::string to_svg(const LineChart& chart) {
       "<text class='label' text-anchor='middle' transform='translate(12 {:.1f}) "
       "rotate(-90)'>{}</text>\n",
       (kTop + bottom) / 2, escape_html(chart.y_label));
-  if (chart.reference >= 0) {
-    out += fmt::format("<line class='reference' x1='{}' x2='{}' y1='{:.1f}' y2='{:.1f}'/>\n", kLeft,
-                       kWidth - kRight, py(chart.reference), py(chart.reference));
+  if (!chart.reference.empty()) {
+    auto reference = chart.reference;
+    if (reference.size() == 1)
+      reference = {{x_low, reference[0].second}, {x_high, reference[0].second}};
+    std::string points;
+    for (const auto& [x, y] : reference) points += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
+    out += fmt::format("<polyline class='reference' fill='none' points='{}'/>\n", points);
   }
   for (const ChartLine& line : chart.lines) {
     if (line.low.size() != line.x.size() || line.x.size() < 2) continue;
@@ -172,10 +176,11 @@ std::string to_svg(const LineChart& chart) {
     out += fmt::format("<text class='note' x='{:.1f}' y='{:.1f}'>{}</text>\n",
                        px(chart.shade_from) + 4, bottom - 6, escape_html(chart.shade_label));
   }
-  if (chart.reference >= 0) {
-    const bool room_below = bottom - py(chart.reference) > 18;
+  if (!chart.reference.empty()) {
+    const double level = py(chart.reference.back().second);
+    const bool room_below = bottom - level > 18;
     out += fmt::format("<text class='note' text-anchor='end' x='{}' y='{:.1f}'>{}</text>\n",
-                       kWidth - kRight - 2, py(chart.reference) + (room_below ? 13 : -5),
+                       kWidth - kRight - 2, level + (room_below ? 13 : -5),
                        escape_html(chart.reference_label));
   }
   return out + "</svg>\n";

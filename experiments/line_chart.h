@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace longshot {
@@ -28,7 +29,8 @@ struct LineChart {
   bool thin = false;                    // many lines: narrow, without marks
   double shade_from = 0, shade_to = 0;  // a shaded range of x with a caption; equal: none
   std::string shade_label;
-  double reference = -1;  // a dashed level; negative: none
+  // A dashed line: one point is a level across the chart; none: no line.
+  std::vector<std::pair<double, double>> reference;
   std::string reference_label;
 };
 

@@ -170,11 +170,12 @@ Verdict judge(const ReportPanel& panel, const ReportGroup& group) {
   if (panel.metric == "loss") return Verdict::none;
   const ReportPoint* longest = nullptr;
   for (const ReportPoint& point : group.points)
-    if (point.length > panel.train_max) longest = &point;
+    if (!panel.beyond.empty() && point.length == panel.beyond.back()) longest = &point;
   if (longest == nullptr) return Verdict::none;
   const double inside = group.in_range.mean, outside = longest->spread.mean;
+  if (!std::isfinite(inside) || group.coverage < kEnoughCoverage) return Verdict::no_in_range;
   if (inside < 0.99) return Verdict::not_fitted;
-  if (outside - panel.chance < inside - outside) return Verdict::fails;
+  if (outside - panel.chance_at(longest->length) < inside - outside) return Verdict::fails;
   return outside < inside - 0.05 ? Verdict::degrades : Verdict::extrapolates;
 }
 
@@ -183,43 +184,75 @@ ReportGroup make_group(const ReportPanel& panel, std::string label,
   ReportGroup group;
   group.label = std::move(label);
   group.encoding = items.front().summary->encoding;
-  std::vector<double> inside, inside_errors, outside, outside_errors;
-  std::map<int64_t, std::pair<std::vector<double>, std::vector<double>>> by_length;
+  // Every run knows whether its samples are the same for all seeds, or it is not known of any.
+  std::optional<bool> same_samples = items.front().summary->fixed_samples;
+  std::vector<Measure> inside, outside;
+  std::map<int64_t, std::vector<Measure>> by_length;
   for (const Item& item : items) {
     const Summary& summary = *item.summary;
     group.runs.push_back(&summary);
     group.parameters = summary.parameters;
     group.seconds += summary.train_seconds / double(items.size());
+    if (summary.fixed_samples != same_samples) same_samples.reset();
     if (const Score* score = in_range(*item.evaluation, item.sliding)) {
       inside.push_back(metric_of(summary, *score));
-      inside_errors.push_back(metric_error_of(summary, *score));
+      group.coverage = std::min(group.coverage, score->coverage);
     }
-    double squares = 0;
-    int64_t beyond = 0;
-    for (const LengthScore& each : item.evaluation->scores.lengths) {
-      if (each.sliding != item.sliding || each.score.samples == 0) continue;
-      auto& [values, errors] = by_length[each.length];
-      values.push_back(metric_of(summary, each.score));
-      errors.push_back(metric_error_of(summary, each.score));
-      if (each.length > panel.train_max) {
-        squares += errors.back() * errors.back();
-        ++beyond;
-      }
-    }
-    const double out = out_of_range(summary, *item.evaluation, item.sliding);
-    if (std::isfinite(out)) {
-      outside.push_back(out);
-      outside_errors.push_back(std::sqrt(squares) / double(beyond));
-    }
+    for (const LengthScore& each : item.evaluation->scores.lengths)
+      if (each.sliding == item.sliding)
+        by_length[each.length].push_back(metric_of(summary, each.score));
+    outside.push_back(mean_over(summary, *item.evaluation, item.sliding, panel.beyond));
   }
-  group.in_range = spread_of(inside, inside_errors);
-  group.out_of_range = spread_of(outside, outside_errors);
-  group.best_out_of_range =
-      panel.metric == "loss" ? group.out_of_range.min : group.out_of_range.max;
-  for (const auto& [length, scores] : by_length)
-    group.points.push_back({length, spread_of(scores.first, scores.second)});
+  const bool loss = panel.metric == "loss";
+  group.in_range = spread_of(inside, loss, same_samples);
+  group.out_of_range = spread_of(outside, loss, same_samples);
+  group.best_out_of_range = loss ? group.out_of_range.min : group.out_of_range.max;
+  for (const auto& [length, measures] : by_length) {
+    const Spread spread = spread_of(measures, loss, same_samples);
+    if (spread.n > 0) group.points.push_back({length, spread});
+  }
   group.verdict = judge(panel, group);
   return group;
+}
+
+// The lengths of the panel, those that every run has been measured at beyond training, what a
+// constant answer gets, and where "in range" is from. Later evaluations of a run may ask for other
+// lengths; they decide nothing here.
+void measure_panel(ReportPanel& panel, const std::vector<Item>& items) {
+  std::set<int64_t> asked;
+  std::map<int64_t, std::vector<double>> constants;
+  bool first = true, sampled = false;
+  for (const Item& item : items) {
+    const Summary& summary = *item.summary;
+    for (const LengthScore& each : item.evaluation->scores.lengths) {
+      if (each.sliding != item.sliding) continue;
+      asked.insert(each.length);
+      if (summary.constant_is_chance && std::isfinite(each.score.constant))
+        constants[each.length].push_back(each.score.constant);
+    }
+    if (const Score* inside = in_range(*item.evaluation, item.sliding)) {
+      panel.in_range_samples_least =
+          sampled ? std::min(panel.in_range_samples_least, inside->samples) : inside->samples;
+      sampled = true;
+      panel.in_range_samples_most = std::max(panel.in_range_samples_most, inside->samples);
+      panel.in_range_from_validation = item.evaluation->scores.in_range_split == Split::validation;
+    }
+    if (item.evaluation->label.empty()) {
+      const std::vector<int64_t> here = lengths_beyond(summary, *item.evaluation, item.sliding);
+      if (here.empty()) continue;  // not measured beyond training: its own score beyond is empty
+      if (first) panel.beyond = here;
+      std::erase_if(panel.beyond, [&](int64_t length) {
+        return std::find(here.begin(), here.end(), length) == here.end();
+      });
+      first = false;
+    }
+  }
+  panel.lengths.assign(asked.begin(), asked.end());
+  if (panel.metric != "accuracy") return;
+  for (const auto& [length, values] : constants) {
+    double& mean = panel.constants[length];
+    for (const double value : values) mean += value / double(values.size());
+  }
 }
 
 }  // namespace
@@ -234,6 +267,8 @@ const char* name_of(Verdict verdict) {
       return "degrades";
     case Verdict::extrapolates:
       return "extrapolates";
+    case Verdict::no_in_range:
+      return "no in-range data";
     case Verdict::none:
       break;
   }
@@ -252,30 +287,43 @@ std::string value_of(const Summary& summary, const std::string& key) {
   return "";
 }
 
-Spread spread_of(const std::vector<double>& all_values, const std::vector<double>& all_errors) {
+double ReportPanel::chance_at(int64_t length) const {
+  const auto found = constants.find(length);
+  return found == constants.end() ? chance : found->second;
+}
+
+double ReportPanel::sampling() const {
+  double widest = std::numeric_limits<double>::quiet_NaN();
+  for (const ReportGroup& group : groups)
+    for (const ReportPoint& point : group.points)
+      widest = std::fmax(widest, (point.spread.sampling.high - point.spread.sampling.low) / 2);
+  return widest;
+}
+
+Spread spread_of(const std::vector<Measure>& all, bool loss, std::optional<bool> same_samples) {
   Spread spread;
   // A run that measured nothing here (no test sequence of that length) is left out.
-  std::vector<double> values, errors;
-  for (size_t i = 0; i < all_values.size(); ++i) {
-    if (!std::isfinite(all_values[i])) continue;
-    values.push_back(all_values[i]);
-    if (i < all_errors.size()) errors.push_back(all_errors[i]);
-  }
-  spread.n = int64_t(values.size());
-  if (values.empty()) {
+  std::vector<Measure> measures;
+  for (const Measure& each : all)
+    if (std::isfinite(each.value)) measures.push_back(each);
+  spread.n = int64_t(measures.size());
+  if (measures.empty()) {
     spread.mean = spread.max = spread.min = std::numeric_limits<double>::quiet_NaN();
     return spread;
   }
-  const double n = double(values.size());
-  for (const double value : values) spread.mean += value / n;
+  const double n = double(measures.size());
+  spread.max = spread.min = measures.front().value;
+  for (const Measure& each : measures) {
+    spread.mean += each.value / n;
+    spread.max = std::max(spread.max, each.value);
+    spread.min = std::min(spread.min, each.value);
+  }
   double squares = 0;
-  for (const double value : values) squares += (value - spread.mean) * (value - spread.mean);
-  if (values.size() > 1) spread.deviation = std::sqrt(squares / (n - 1));
-  spread.max = *std::max_element(values.begin(), values.end());
-  spread.min = *std::min_element(values.begin(), values.end());
-  double error_squares = 0;
-  for (const double error : errors) error_squares += error * error;
-  spread.sampling_error = std::sqrt(error_squares) / n;
+  for (const Measure& each : measures)
+    squares += (each.value - spread.mean) * (each.value - spread.mean);
+  if (measures.size() > 1) spread.deviation = std::sqrt(squares / (n - 1));
+  if (measures.size() == 1 || same_samples.has_value())
+    spread.sampling = sampling_of(mean_of(measures, same_samples.value_or(false)), loss);
   return spread;
 }
 
@@ -384,28 +432,29 @@ Report gather_report(const std::vector<std::string>& places) {
     const Differing differing = differing_keys(here);
     std::vector<std::string> order;
     std::map<std::string, std::vector<Item>> groups;
-    std::set<int64_t> lengths;
     for (const Item& item : items) {
       const std::string label = group_label(item, differing, here);
       if (groups.find(label) == groups.end()) order.push_back(label);
       groups[label].push_back(item);
-      for (const LengthScore& each : item.evaluation->scores.lengths)
-        if (each.sliding == item.sliding) lengths.insert(each.length);
     }
-    panel.lengths.assign(lengths.begin(), lengths.end());
+    measure_panel(panel, items);
     for (const std::string& label : order) {
       std::vector<Item>& members = groups[label];
       std::sort(members.begin(), members.end(),
                 [](const Item& a, const Item& b) { return a.summary->seed < b.summary->seed; });
       panel.groups.push_back(make_group(panel, label, members));
     }
-    // Best beyond first; what could not be fitted last.
+    // Best beyond first; then those of which it is not known whether they are fitted; what could
+    // not be fitted last.
     const bool loss = panel.metric == "loss";
+    const auto rank = [](const ReportGroup& group) {
+      return group.verdict == Verdict::not_fitted    ? 2
+             : group.verdict == Verdict::no_in_range ? 1
+                                                     : 0;
+    };
     std::stable_sort(panel.groups.begin(), panel.groups.end(),
                      [&](const ReportGroup& a, const ReportGroup& b) {
-                       const bool fit_a = a.verdict != Verdict::not_fitted;
-                       const bool fit_b = b.verdict != Verdict::not_fitted;
-                       if (fit_a != fit_b) return fit_a;
+                       if (rank(a) != rank(b)) return rank(a) < rank(b);
                        const bool known_a = std::isfinite(a.out_of_range.mean);
                        const bool known_b = std::isfinite(b.out_of_range.mean);
                        if (!known_a || !known_b) return known_a && !known_b;

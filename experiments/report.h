@@ -7,6 +7,8 @@
 // together.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,7 @@ struct Spread {
   int64_t n = 0;
   double mean = 0, deviation = 0;  // sample standard deviation, 0 when n < 2
   double max = 0, min = 0;
-  double sampling_error = 0;  // standard error of the mean from finite test samples
+  Interval sampling;  // 95 %, of the mean, from the finite test samples alone; NaN: not known
 };
 
 struct ReportPoint {
@@ -32,6 +34,7 @@ enum class Verdict {
   fails,       // fitted, and at the longest length nearer to chance than to its own in-range score
   degrades,    // fitted, and loses more than 5 points by the longest length
   extrapolates,  // fitted, and keeps its score
+  no_in_range,   // too few test samples of the training lengths: whether it is fitted is not known
   none           // a loss, not an accuracy, or nothing beyond the training lengths
 };
 const char* name_of(Verdict verdict);
@@ -41,7 +44,8 @@ struct ReportGroup {
   std::string encoding;
   std::vector<const Summary*> runs;  // by seed
   Spread in_range, out_of_range;
-  std::vector<ReportPoint> points;  // ascending length
+  std::vector<ReportPoint> points;  // ascending length, where something was measured
+  double coverage = 1;           // in range: the least share of the training lengths' distribution
   double best_out_of_range = 0;  // of the run with the best score beyond: "max" of the literature
   int64_t parameters = 0;
   double seconds = 0;  // mean training time
@@ -53,10 +57,19 @@ struct ReportPanel {
   std::string task, metric;
   bool bytes = false, sliding = false;
   int64_t train_min = 0, train_max = 0;
-  double chance = 0;
-  std::vector<int64_t> lengths;  // all that occur, ascending
+  double chance = 0;                    // of guessing, where `constants` is empty
+  std::map<int64_t, double> constants;  // by length: what the best constant answer gets
+  std::vector<int64_t> lengths;         // all that were asked for, ascending
+  std::vector<int64_t> beyond;          // those that "beyond" is the mean of: every group has them
   std::vector<ReportGroup> groups;
+  // In range: which split (usually test), and the samples of a run.
+  bool in_range_from_validation = false;
+  int64_t in_range_samples_least = 0, in_range_samples_most = 0;
   bool repeated() const;  // some group has more than one run: spreads mean something
+  double chance_at(int64_t length) const;
+  // Half the widest sampling interval of a number at one length, in the metric's unit; NaN: of no
+  // number known.
+  double sampling() const;
 };
 
 struct UnfinishedRun {
@@ -78,7 +91,13 @@ struct Report {
 Report gather_report(const std::vector<std::string>& places);
 // Of the run's settings; "encoding" means "encoding.type"; "" when it has none.
 std::string value_of(const Summary& summary, const std::string& key);
-Spread spread_of(const std::vector<double>& values, const std::vector<double>& errors);
+// `same_samples`: nothing where it is not known (the sampling interval then is not either).
+Spread spread_of(const std::vector<Measure>& measures, bool loss, std::optional<bool> same_samples);
+// Sentences on what the panel's numbers are and are not, for every form of the report: the samples
+// in range, what is missing, the sampling intervals.
+std::vector<std::string> notes_of(const ReportPanel& panel);
+// "chance 20.0", or what the best constant answer gets; "" for a loss.
+std::string chance_words(const ReportPanel& panel);
 
 std::string report_text(const Report& report, bool color, int64_t width);
 std::string report_markdown(const Report& report);

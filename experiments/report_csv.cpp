@@ -6,6 +6,7 @@
 // and what else a report must know of a run.
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <map>
 
 #include "core/error.h"
@@ -94,6 +95,13 @@ class Reader {
     return value;
   }
   int64_t whole(size_t row, const char* name) const { return int64_t(number(row, name)); }
+  // Of columns that files of earlier versions lack: "" and NaN, not known.
+  std::string text_if_there(size_t row, const char* name) const {
+    return columns_.count(name) > 0 ? text(row, name) : "";
+  }
+  double number_if_there(size_t row, const char* name, double otherwise) const {
+    return text_if_there(row, name).empty() ? otherwise : number(row, name);
+  }
 
  private:
   std::string file_;
@@ -128,6 +136,9 @@ Summary begin_summary(const Reader& reader, size_t row, const std::string& file)
   summary.metric = reader.text(row, "metric");
   summary.chance = reader.number(row, "chance");
   summary.bytes = reader.whole(row, "bytes") != 0;
+  summary.constant_is_chance = reader.text_if_there(row, "constant_is_chance") == "1";
+  const std::string fixed = reader.text_if_there(row, "fixed_samples");
+  if (!fixed.empty()) summary.fixed_samples = fixed == "1";
   summary.folder = summary.source = file;
   return summary;
 }
@@ -144,7 +155,9 @@ std::string report_csv(const Report& report) {
   out +=
       ",evaluation,window,length,train_min,train_max,samples,loss,accuracy,accuracy_error,sequence_"
       "accuracy,"
-      "sequence_accuracy_error,parameters,train_seconds,steps,identity,metric,chance,bytes\n";
+      "sequence_accuracy_error,parameters,train_seconds,steps,identity,metric,chance,bytes,"
+      "loss_error,accuracy_independent,sequence_accuracy_independent,constant,coverage,"
+      "in_range_split,constant_is_chance,fixed_samples\n";
   for (const Summary& summary : report.summaries) {
     std::string prefix = fmt::format(
         "{},{},{},{},{},{},{}", csv_field(summary.study), csv_field(summary.cell), summary.task,
@@ -155,14 +168,19 @@ std::string report_csv(const Report& report) {
     for (const StoredEvaluation& evaluation : summary.evaluations) {
       const auto line = [&](const LengthScore& each) {
         const Score& score = each.score;
-        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{:.1f},{},{},{},{},{}\n", prefix,
+        const Share &accuracy = score.accuracy, &sequence = score.sequence_accuracy;
+        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{:.1f},{},{},{},{},{}", prefix,
                            csv_field(evaluation.label), each.sliding ? "sliding" : "segments",
                            each.length == 0 ? std::string("in_range") : std::to_string(each.length),
                            summary.train_min, summary.train_max, score.samples, score.loss,
-                           score.accuracy, score.accuracy_error, score.sequence_accuracy,
-                           score.sequence_accuracy_error, summary.parameters, summary.train_seconds,
-                           summary.steps, summary.identity, summary.metric, summary.chance,
-                           summary.bytes ? 1 : 0);
+                           accuracy.value, accuracy.error, sequence.value, sequence.error,
+                           summary.parameters, summary.train_seconds, summary.steps,
+                           summary.identity, summary.metric, summary.chance, summary.bytes ? 1 : 0);
+        out += fmt::format(
+            ",{},{},{},{},{},{},{},{}\n", score.loss_error, accuracy.independent,
+            sequence.independent, score.constant, score.coverage,
+            name_of(evaluation.scores.in_range_split), summary.constant_is_chance ? 1 : 0,
+            summary.fixed_samples ? std::to_string(int(*summary.fixed_samples)) : "");
       };
       for (const LengthScore& each : evaluation.scores.in_range) line(each);
       for (const LengthScore& each : evaluation.scores.lengths) line(each);
@@ -191,10 +209,19 @@ std::vector<Summary> read_report_csv(const std::string& file) {
     each.length = in_range ? 0 : reader.whole(row, "length");
     each.score.samples = reader.whole(row, "samples");
     each.score.loss = reader.number(row, "loss");
-    each.score.accuracy = reader.number(row, "accuracy");
-    each.score.accuracy_error = reader.number(row, "accuracy_error");
-    each.score.sequence_accuracy = reader.number(row, "sequence_accuracy");
-    each.score.sequence_accuracy_error = reader.number(row, "sequence_accuracy_error");
+    const auto number = [&](const char* name) {
+      return reader.number_if_there(row, name, std::numeric_limits<double>::quiet_NaN());
+    };
+    each.score.loss_error = number("loss_error");
+    each.score.accuracy = {reader.number(row, "accuracy"), reader.number(row, "accuracy_error"),
+                           number("accuracy_independent")};
+    each.score.sequence_accuracy = {reader.number(row, "sequence_accuracy"),
+                                    reader.number(row, "sequence_accuracy_error"),
+                                    number("sequence_accuracy_independent")};
+    each.score.constant = number("constant");
+    each.score.coverage = reader.number_if_there(row, "coverage", 1);
+    if (reader.text_if_there(row, "in_range_split") == "validation")
+      scores.in_range_split = Split::validation;
     (in_range ? scores.in_range : scores.lengths).push_back(each);
   }
   return summaries;

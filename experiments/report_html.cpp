@@ -124,8 +124,10 @@ std::string score_chart(const ReportPanel& panel, Styles& styles) {
   chart.shade_to = double(panel.train_max);
   chart.shade_label = "training lengths";
   if (chart.percent) {
-    chart.reference = panel.chance;
-    chart.reference_label = "chance";
+    chart.reference_label = panel.constants.empty() ? "chance" : "best constant answer";
+    if (panel.constants.empty()) chart.reference = {{0, panel.chance}};
+    for (const auto& [length, share] : panel.constants)
+      chart.reference.emplace_back(double(length), share);
   }
   double low = INFINITY, high = 0;
   std::vector<std::pair<int, std::string>> legend;
@@ -160,7 +162,9 @@ std::string findings(const ReportPanel& panel) {
       {Verdict::degrades, "learned the task and lose more than 5 points by the longest"},
       {Verdict::fails, "learned the task and have lost most of it by the longest"},
       {Verdict::not_fitted,
-       "did not reach 99 % on the training lengths: nothing is said about longer ones"}};
+       "did not reach 99 % on the training lengths: nothing is said about longer ones"},
+      {Verdict::no_in_range,
+       "too few samples of the training lengths to know whether the task was learned"}};
   std::string out = "<ul class='findings'>";
   bool any = false;
   for (const auto& [verdict, words] : kWords) {
@@ -177,20 +181,14 @@ std::string findings(const ReportPanel& panel) {
 }
 
 std::string caption(const ReportPanel& panel) {
-  double largest = 0;
-  for (const ReportGroup& group : panel.groups)
-    for (const ReportPoint& point : group.points)
-      largest = std::max(largest, point.spread.sampling_error);
   std::string text =
-      panel.repeated() ? "Line: mean over seeds; band: their standard deviation. " : "";
-  if (panel.metric != "loss") {
-    text += fmt::format(
-        "Sampling error of a point, from the finite number of test samples: at most {:.2f} "
-        "points. ",
-        100 * largest);
-    if (panel.chance > 0) text += fmt::format("Guessing gets {:.1f} %.", 100 * panel.chance);
-  }
-  return text.empty() ? "" : "<p class='soft'>" + text + "</p>\n";
+      panel.repeated() ? "Line: mean over seeds; band: their standard deviation." : "";
+  for (const std::string& note : notes_of(panel)) text += " " + escape_html(note);
+  const std::string chance = chance_words(panel);
+  if (!chance.empty() && (panel.chance > 0 || !panel.constants.empty()))
+    text += fmt::format(" {}{} %.", char(std::toupper(static_cast<unsigned char>(chance[0]))),
+                        chance.substr(1));
+  return "<p class='soft'>" + text + "</p>\n";
 }
 
 std::string heat_map(const ReportPanel& panel) {
@@ -243,11 +241,12 @@ std::string heat_map(const ReportPanel& panel) {
 
 std::string score_table(const ReportPanel& panel) {
   const bool repeated = panel.repeated(), verdicts = panel.metric != "loss";
-  std::string out =
-      "<div class='scroll'><table><tr><th>encoding</th>" +
-      std::string(verdicts ? "<th class='text'>verdict</th>" : "") +
-      "<th>in range</th><th>beyond</th>" + (repeated ? "<th>best seed beyond</th>" : "") +
-      (verdicts ? "<th>sampling error</th>" : "") + (repeated ? "<th>runs</th>" : "") + "</tr>";
+  std::string out = "<div class='scroll'><table><tr><th>encoding</th>" +
+                    std::string(verdicts ? "<th class='text'>verdict</th>" : "") +
+                    "<th>in range</th><th>beyond</th>" +
+                    (repeated ? "<th>best seed beyond</th>" : "") +
+                    "<th>95 % interval of beyond, from finite samples</th>" +
+                    (repeated ? "<th>runs</th>" : "") + "</tr>";
   for (const ReportGroup& group : panel.groups) {
     out += "<tr><td>" + escape_html(group.label) + "</td>";
     if (verdicts)
@@ -256,7 +255,12 @@ std::string score_table(const ReportPanel& panel) {
     out += "<td>" + show_spread(panel, group.in_range) + "</td><td>" +
            show_spread(panel, group.out_of_range) + "</td>";
     if (repeated) out += "<td>" + show(panel, group.best_out_of_range) + "</td>";
-    if (verdicts) out += fmt::format("<td>{:.2f}</td>", 100 * group.out_of_range.sampling_error);
+    const Interval& sampling = group.out_of_range.sampling;
+    out +=
+        std::isfinite(sampling.low)
+            ? fmt::format("<td>{} to {}</td>", show(panel, sampling.low),
+                          show(panel, sampling.high))
+            : std::string("<td>") + (group.out_of_range.n > 0 ? "not known" : "&ndash;") + "</td>";
     if (repeated) out += fmt::format("<td>{}</td>", group.in_range.n);
     out += "</tr>";
   }
@@ -328,9 +332,10 @@ std::string runs_table(const ReportPanel& panel) {
           "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td>"
           "<td class='wrap'>{}</td></tr>",
           escape_html(group.label), run->seed,
-          show(panel, inside == nullptr ? NAN : metric_of(*run, *inside)),
-          show(panel, out_of_range(*run, evaluation, panel.sliding)), run->parameters,
-          format_duration(run->train_seconds), run->steps_per_second, escape_html(run->folder));
+          show(panel, inside == nullptr ? NAN : metric_of(*run, *inside).value),
+          show(panel, mean_over(*run, evaluation, panel.sliding, panel.beyond).value),
+          run->parameters, format_duration(run->train_seconds), run->steps_per_second,
+          escape_html(run->folder));
     }
   }
   return out + "</table></div>\n";
@@ -426,8 +431,7 @@ std::string report_html(const Report& report) {
   out +=
       "<p class='soft'>in range: lengths drawn as in training. beyond: mean over the longer "
       "lengths. &plusmn;: standard "
-      "deviation over seeds. sampling error: standard error from the finite number of test "
-      "samples.</p>\n";
+      "deviation over seeds.</p>\n";
   return out + "</body></html>\n";
 }
 

@@ -1,6 +1,7 @@
 // Reports for the terminal and for markdown pages.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <sstream>
@@ -35,6 +36,43 @@ std::vector<int64_t> choose_lengths(const std::vector<int64_t>& lengths, size_t 
   for (size_t i = 0; i < most; ++i)
     result.push_back(lengths[i * (lengths.size() - 1) / (most - 1)]);
   return result;
+}
+
+// "n = 20, 35 left out": what choose_lengths took away; "" for nothing.
+std::string left_out(const std::vector<int64_t>& lengths, size_t most, const char* why) {
+  const std::vector<int64_t> chosen = choose_lengths(lengths, most);
+  std::string list;
+  size_t count = 0;
+  for (const int64_t length : lengths) {
+    if (std::find(chosen.begin(), chosen.end(), length) != chosen.end()) continue;
+    if (++count <= 8) list += (list.empty() ? "" : ", ") + std::to_string(length);
+  }
+  if (count == 0) return "";
+  return fmt::format("n = {}{} left out{}; --csv has {}.", list,
+                     count > 8 ? fmt::format(" and {} more", count - 8) : "", why,
+                     count == 1 ? "it" : "them");
+}
+
+// Notes that every panel has are said once, at the end.
+std::vector<std::string> common_notes(const Report& report) {
+  std::vector<std::string> common;
+  if (report.panels.size() < 2) return common;
+  for (const std::string& note : notes_of(report.panels.front()))
+    if (std::all_of(report.panels.begin(), report.panels.end(), [&](const ReportPanel& panel) {
+          const std::vector<std::string> here = notes_of(panel);
+          return std::find(here.begin(), here.end(), note) != here.end();
+        }))
+      common.push_back(note);
+  return common;
+}
+
+std::vector<std::string> own_notes(const ReportPanel& panel,
+                                   const std::vector<std::string>& common) {
+  std::vector<std::string> notes = notes_of(panel);
+  std::erase_if(notes, [&](const std::string& note) {
+    return std::find(common.begin(), common.end(), note) != common.end();
+  });
+  return notes;
 }
 
 double at_length(const ReportGroup& group, int64_t length) {
@@ -87,16 +125,8 @@ Table table_of(const ReportPanel& panel, size_t most_lengths) {
 
 std::string heading(const ReportPanel& panel) {
   std::string text = fmt::format("{}: {}", panel.title, unit(panel));
-  if (panel.metric != "loss") text += fmt::format("; chance {:.1f}", 100 * panel.chance);
+  if (panel.metric != "loss") text += "; " + chance_words(panel);
   return text;
-}
-
-double largest_error(const ReportPanel& panel) {
-  double largest = 0;
-  for (const ReportGroup& group : panel.groups)
-    for (const ReportPoint& point : group.points)
-      largest = std::max(largest, point.spread.sampling_error);
-  return largest;
 }
 
 // What the columns mean: only of columns that are there.
@@ -146,11 +176,13 @@ std::string markdown_cell(const std::string& text) {
 std::string report_text(const Report& report, bool color, int64_t width) {
   std::string out;
   const size_t text_width = size_t(std::clamp<int64_t>(width, 40, 110));
+  const std::vector<std::string> common = common_notes(report);
   for (const ReportPanel& panel : report.panels) {
     // As many lengths as fit on a line.
     Table table;
     std::vector<size_t> widths;
-    for (size_t most = std::max<size_t>(2, panel.lengths.size()); most >= 2; --most) {
+    size_t most = std::max<size_t>(2, panel.lengths.size());
+    for (;; --most) {
       table = table_of(panel, most);
       widths.assign(table.header.size(), 0);
       for (size_t c = 0; c < table.header.size(); ++c) widths[c] = letters(table.header[c]);
@@ -158,7 +190,7 @@ std::string report_text(const Report& report, bool color, int64_t width) {
         for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], letters(row[c]));
       size_t total = 0;
       for (const size_t each : widths) total += each + 2;
-      if (int64_t(total) <= width) break;
+      if (int64_t(total) <= width || most == 2) break;
     }
     out += fmt::format("{}{}{}\n", color ? "\x1b[1m" : "", heading(panel), color ? "\x1b[0m" : "");
     const auto line = [&](const std::vector<std::string>& cells) {
@@ -184,14 +216,13 @@ std::string report_text(const Report& report, bool color, int64_t width) {
       }
       out += text;
     }
-    if (panel.metric != "loss")
-      out += wrapped(fmt::format("sampling error of one number, from the finite number of test "
-                                 "samples: at most {:.2f} "
-                                 "points",
-                                 100 * largest_error(panel)),
-                     text_width);
+    std::vector<std::string> notes = own_notes(panel, common);
+    notes.insert(notes.begin(), left_out(panel.lengths, most, " for width"));
+    for (const std::string& note : notes)
+      if (!note.empty()) out += wrapped(note, text_width);
     out += "\n";
   }
+  for (const std::string& note : common) out += wrapped(note, text_width);
   out += wrapped(legend(report), text_width);
   for (const UnfinishedRun& run : report.unfinished)
     out += fmt::format("not in the tables: {} ({}{})\n", run.folder, run.state,
@@ -200,9 +231,11 @@ std::string report_text(const Report& report, bool color, int64_t width) {
 }
 
 std::string report_markdown(const Report& report) {
+  constexpr size_t kColumns = 8;
   std::string out;
+  const std::vector<std::string> common = common_notes(report);
   for (const ReportPanel& panel : report.panels) {
-    const Table table = table_of(panel, 8);
+    const Table table = table_of(panel, kColumns);
     out += fmt::format("**{}**\n\n", heading(panel));
     const auto line = [](const std::vector<std::string>& cells) {
       std::string text = "|";
@@ -216,7 +249,14 @@ std::string report_markdown(const Report& report) {
     out += "\n";
     for (const auto& row : table.rows) out += line(row);
     out += "\n";
+    std::vector<std::string> notes = own_notes(panel, common);
+    notes.insert(notes.begin(), left_out(panel.lengths, kColumns, ""));
+    bool any = false;
+    for (const std::string& note : notes)
+      if (!note.empty()) out += note + "\n", any = true;
+    if (any) out += "\n";
   }
+  for (const std::string& note : common) out += note + "\n";
   return out + legend(report) + "\n";
 }
 
@@ -258,20 +298,39 @@ std::string report_matrix(const Report& report, const std::string& what) {
   out += ", %";
   if (repeated && what != "best") out += ", mean +- standard deviation over seeds";
   out += ". In brackets: not fitted, in range below 99 %.";
-  double largest = 0;
+  const bool fewer =
+      std::any_of(report.panels.begin(), report.panels.end(), [](const ReportPanel& panel) {
+        return std::any_of(panel.groups.begin(), panel.groups.end(), [&](const ReportGroup& group) {
+          return !group.points.empty() && !panel.beyond.empty() &&
+                 group.points.back().length > panel.beyond.back();
+        });
+      });
+  if (fewer && what != "in_range")
+    out += " Scores of a row are over the lengths that all of its encodings were measured at.";
+  double widest = std::numeric_limits<double>::quiet_NaN();
+  bool known = what != "best";  // the best of several is no mean: its interval is another one
   int64_t least = 0, most = 0;
   for (const ReportPanel& panel : report.panels) {
     for (const ReportGroup& group : panel.groups) {
       const Spread& spread = what == "in_range" ? group.in_range : group.out_of_range;
-      const double runs = what == "best" ? std::sqrt(double(std::max<int64_t>(spread.n, 1))) : 1;
-      largest = std::max(largest, spread.sampling_error * runs);
+      if (spread.n > 0) {
+        known = known && std::isfinite(spread.sampling.low);
+        widest = std::fmax(widest, (spread.sampling.high - spread.sampling.low) / 2);
+      }
       least = least == 0 ? group.in_range.n : std::min(least, group.in_range.n);
       most = std::max(most, group.in_range.n);
     }
   }
   out += least == most ? fmt::format(" Runs a cell: {}.", most)
                        : fmt::format(" Runs a cell: {} to {}.", least, most);
-  return out + fmt::format(" Sampling error at most {:.2f} points.\n", 100 * largest);
+  if (what == "best") return out + "\n";
+  if (!known)
+    return out +
+           " Sampling error: not known for all of them; earlier versions did not record it.\n";
+  return out + fmt::format(
+                   " Sampling error, from the finite number of test samples: at most {:.1f} points "
+                   "(half of a 95 % interval).\n",
+                   100 * widest);
 }
 
 }  // namespace longshot

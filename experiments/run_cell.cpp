@@ -40,6 +40,16 @@ const char* metric_name(const TaskSpec& spec) {
   return spec.bytes ? "loss" : spec.exact_match ? "sequence_accuracy" : "accuracy";
 }
 
+// Own data, and tasks with one answer a sequence at every length that is measured.
+bool constant_is_chance(const RunConfig& config, const Task& task) {
+  if (task.spec().fixed_samples) return true;
+  std::vector<int64_t> lengths = config.evaluate_lengths();
+  const LengthOptions trained = config.train.lengths.resolve(config.train.steps, task);
+  lengths.insert(lengths.end(), {trained.low(), trained.high()});
+  return std::all_of(lengths.begin(), lengths.end(),
+                     [&](int64_t length) { return task.output_length(length) == 1; });
+}
+
 int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
   const RunConfig& config = run.config;
   BuiltModel built = build_model(config);
@@ -70,7 +80,7 @@ int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
   const double begin = now_seconds();
   Evaluator evaluator(*built.encoder, *built.task, config.evaluate, uint64_t(config.seed));
   StoredEvaluation evaluation;
-  evaluation.scores = evaluator.all(Split::test, lengths.low(), lengths.high());
+  evaluation.scores = evaluator.all(lengths.low(), lengths.high());
   evaluation.seconds = now_seconds() - begin;
   if (evaluation.scores.stopped) {
     log::note("stopped by a signal while evaluating");
@@ -95,6 +105,8 @@ int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
   summary.parameters = built.encoder->parameters().parameter_count();
   summary.parameters_sha256 = parameters_sha256(*built.encoder);
   summary.chance = spec.chance;
+  summary.constant_is_chance = constant_is_chance(config, *built.task);
+  summary.fixed_samples = spec.fixed_samples;
   summary.metric = metric_name(spec);
   summary.bytes = spec.bytes;
   summary.train_min = lengths.low();
@@ -115,7 +127,7 @@ int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
   write_summary(run.folder, summary);
   const Score* inside = in_range(summary.evaluations.front(),
                                  summary.evaluations.front().scores.in_range.front().sliding);
-  log::note("in range: loss {:.4g}, accuracy {:.2f} %", inside->loss, 100 * inside->accuracy);
+  log::note("in range: loss {:.4g}, accuracy {:.2f} %", inside->loss, 100 * inside->accuracy.value);
   return kExitDone;
 }
 

@@ -34,6 +34,7 @@ void print_dry_run(const SweepPlan& plan, const RunArguments& arguments) {
                work ? "about " + format_duration(seconds[i]) : "nothing to do");
     total += seconds[i];
   }
+  for (const std::string& note : plan.notes) fmt::print("note: {}\n", note);
   const double jobs = double(std::min<int64_t>(arguments.jobs, int64_t(plan.cells.size())));
   fmt::print(
       "about {} in all with {} {} a cell{}; estimated from a few steps of each kind of cell\n",

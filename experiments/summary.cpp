@@ -16,14 +16,24 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// "accuracy", with its error, its independent samples and its interval beside it.
+void add_share(Json& json, const std::string& name, const Share& share) {
+  json[name] = share.value;
+  json[name + "_error"] = share.error;
+  json[name + "_independent"] = share.independent;
+  json[name + "_interval"] = {share.interval().low, share.interval().high};
+}
+
 Json to_json(const Score& score) {
   Json json = {{"samples", score.samples},
                {"targets", score.targets},
                {"loss", score.loss},
-               {"accuracy", score.accuracy},
-               {"accuracy_error", score.accuracy_error},
-               {"sequence_accuracy", score.sequence_accuracy},
-               {"sequence_accuracy_error", score.sequence_accuracy_error}};
+               {"loss_error", score.loss_error}};
+  add_share(json, "accuracy", score.accuracy);
+  add_share(json, "sequence_accuracy", score.sequence_accuracy);
+  json["constant"] = score.constant;
+  json["constant_class"] = score.constant_class;
+  json["coverage"] = score.coverage;
   if (!score.position_accuracy.empty()) {
     json["position_accuracy"] = score.position_accuracy;
     json["position_loss"] = score.position_loss;
@@ -37,6 +47,15 @@ double number(const Json& value) {
 }
 double number(const Json& json, const char* key) {
   return number(json.at(key));
+}
+// Of a key that earlier versions did not write: not known.
+double number_or_not_known(const Json& json, const std::string& key) {
+  return json.contains(key) ? number(json.at(key)) : std::numeric_limits<double>::quiet_NaN();
+}
+
+Share share_from(const Json& json, const std::string& name) {
+  return {number(json.at(name)), number(json.at(name + "_error")),
+          number_or_not_known(json, name + "_independent")};
 }
 
 std::vector<double> numbers(const Json& list) {
@@ -60,10 +79,12 @@ Score score_from(const Json& json) {
   score.samples = json.at("samples");
   score.targets = json.at("targets");
   score.loss = number(json, "loss");
-  score.accuracy = number(json, "accuracy");
-  score.accuracy_error = number(json, "accuracy_error");
-  score.sequence_accuracy = number(json, "sequence_accuracy");
-  score.sequence_accuracy_error = number(json, "sequence_accuracy_error");
+  score.loss_error = number_or_not_known(json, "loss_error");
+  score.accuracy = share_from(json, "accuracy");
+  score.sequence_accuracy = share_from(json, "sequence_accuracy");
+  score.constant = number_or_not_known(json, "constant");
+  score.constant_class = json.value("constant_class", int64_t(-1));
+  score.coverage = json.value("coverage", 1.0);
   if (json.contains("position_accuracy")) {
     score.position_accuracy = numbers(json.at("position_accuracy"));
     score.position_loss = numbers(json.at("position_loss"));
@@ -95,6 +116,7 @@ Json to_json(const StoredEvaluation& evaluation) {
   return {{"label", evaluation.label},
           {"overrides", evaluation.overrides},
           {"seconds", evaluation.seconds},
+          {"in_range_split", name_of(evaluation.scores.in_range_split)},
           {"in_range", to_json(evaluation.scores.in_range)},
           {"lengths", to_json(evaluation.scores.lengths)}};
 }
@@ -104,6 +126,8 @@ StoredEvaluation evaluation_from(const Json& json) {
   result.label = json.at("label");
   result.overrides = json.at("overrides").get<std::vector<std::string>>();
   result.seconds = json.at("seconds");
+  if (json.value("in_range_split", "test") == std::string("validation"))
+    result.scores.in_range_split = Split::validation;
   result.scores.in_range = scores_from(json.at("in_range"));
   result.scores.lengths = scores_from(json.at("lengths"));
   return result;
@@ -132,6 +156,7 @@ void write_summary(const std::string& folder, const Summary& summary) {
                {"parameters", summary.parameters},
                {"parameters_sha256", summary.parameters_sha256},
                {"chance", summary.chance},
+               {"constant_is_chance", summary.constant_is_chance},
                {"metric", summary.metric},
                {"bytes", summary.bytes},
                {"train_lengths", {{"min", summary.train_min}, {"max", summary.train_max}}},
@@ -146,6 +171,7 @@ void write_summary(const std::string& folder, const Summary& summary) {
                  {"tokens_per_second", summary.tokens_per_second}}},
                {"memory_bytes", summary.memory_bytes},
                {"evaluation", to_json(summary.evaluations.front())}};
+  if (summary.fixed_samples) json["fixed_samples"] = *summary.fixed_samples;
   if (summary.bytes) add_text_units(json["evaluation"]);
   write_file_atomically(folder + "/summary.json", json.dump(1) + "\n");
 }
@@ -190,6 +216,9 @@ Summary read_summary(const std::string& folder) {
     summary.parameters = json.at("parameters");
     summary.parameters_sha256 = json.at("parameters_sha256");
     summary.chance = json.at("chance");
+    summary.constant_is_chance = json.value("constant_is_chance", false);
+    if (json.contains("fixed_samples"))
+      summary.fixed_samples = json.at("fixed_samples").get<bool>();
     summary.metric = json.at("metric");
     summary.bytes = json.at("bytes");
     summary.train_min = json.at("train_lengths").at("min");
@@ -219,27 +248,51 @@ Summary read_summary(const std::string& folder) {
   return summary;
 }
 
-double metric_of(const Summary& summary, const Score& score) {
-  if (summary.metric == "loss") return score.loss;
+Measure metric_of(const Summary& summary, const Score& score) {
+  if (summary.metric == "loss")
+    return {score.loss, score.loss_error, std::numeric_limits<double>::quiet_NaN()};
   return summary.metric == "sequence_accuracy" ? score.sequence_accuracy : score.accuracy;
 }
 
-double metric_error_of(const Summary& summary, const Score& score) {
-  if (summary.metric == "loss") return 0;
-  return summary.metric == "sequence_accuracy" ? score.sequence_accuracy_error
-                                               : score.accuracy_error;
+Measure mean_of(std::span<const Measure> measures, bool same_samples) {
+  if (measures.empty()) return {};
+  const double count = double(measures.size());
+  double sum = 0, errors = 0, squares = 0, inverse = 0;
+  for (const Measure& each : measures) {
+    sum += each.value / count;
+    errors += each.error;
+    squares += each.error * each.error;
+    inverse += 1 / each.independent;
+  }
+  return {sum, (same_samples ? errors : std::sqrt(squares)) / count,
+          (same_samples ? count : count * count) / inverse};
 }
 
-double out_of_range(const Summary& summary, const StoredEvaluation& evaluation, bool sliding) {
-  double sum = 0;
-  int64_t count = 0;
-  for (const LengthScore& each : evaluation.scores.lengths) {
-    if (each.length <= summary.train_max || each.sliding != sliding || each.score.samples == 0)
-      continue;
-    sum += metric_of(summary, each.score);
-    ++count;
-  }
-  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / double(count);
+Interval sampling_of(const Measure& measure, bool loss) {
+  if (!loss) return wilson(measure.value, measure.independent);
+  return {measure.value - 1.96 * measure.error, measure.value + 1.96 * measure.error};
+}
+
+std::vector<int64_t> lengths_beyond(const Summary& summary, const StoredEvaluation& evaluation,
+                                    bool sliding) {
+  std::vector<int64_t> lengths;
+  for (const LengthScore& each : evaluation.scores.lengths)
+    if (each.length > summary.train_max && each.sliding == sliding &&
+        std::isfinite(metric_of(summary, each.score).value))
+      lengths.push_back(each.length);
+  return lengths;
+}
+
+Measure mean_over(const Summary& summary, const StoredEvaluation& evaluation, bool sliding,
+                  const std::vector<int64_t>& lengths) {
+  std::vector<Measure> measures;
+  for (const LengthScore& each : evaluation.scores.lengths)
+    if (each.sliding == sliding &&
+        std::find(lengths.begin(), lengths.end(), each.length) != lengths.end())
+      measures.push_back(metric_of(summary, each.score));
+  if (measures.size() != lengths.size()) return {};
+  // Windows of different lengths are of one and the same text.
+  return mean_of(measures, summary.bytes);
 }
 
 const Score* in_range(const StoredEvaluation& evaluation, bool sliding) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +39,13 @@ struct Summary {
   int64_t threads = 0;
   int64_t parameters = 0;
   std::string parameters_sha256;
-  double chance = 0;   // accuracy of guessing
+  double chance = 0;  // accuracy of guessing
+  // Chance is what the best constant answer gets on the very samples (Score::constant), length by
+  // length: own data, and tasks with one answer a sequence. Else `chance`.
+  bool constant_is_chance = false;
+  // Every seed is measured on the same samples (own data): a mean over seeds is no surer of them
+  // than one run is. Not known of results of earlier versions.
+  std::optional<bool> fixed_samples;
   std::string metric;  // "accuracy", "sequence_accuracy" or "loss": what a study compares
   bool bytes = false;  // targets are bytes: bits per byte has a meaning
   int64_t train_min = 0, train_max = 0;  // training lengths, the task's own measure
@@ -57,12 +65,25 @@ void write_evaluation(const std::string& folder, const StoredEvaluation& evaluat
 // summary.json with all of evaluations/. UsageError naming the file when it is damaged.
 Summary read_summary(const std::string& folder);
 
+// A number and what the finite test samples leave open of it: a Share, or a loss with its error.
+using Measure = Share;
 // The metric of a score, in [0, 1] for accuracies.
-double metric_of(const Summary& summary, const Score& score);
-double metric_error_of(const Summary& summary, const Score& score);
-// Mean of the metric over the lengths beyond training; NaN when there are none.
-double out_of_range(const Summary& summary, const StoredEvaluation& evaluation,
-                    bool sliding = false);
+Measure metric_of(const Summary& summary, const Score& score);
+// The mean of measures. `same_samples`: all were made on the same samples, so that their mean is no
+// surer than one of them; else they are independent.
+//   error        sqrt(sum e_i^2) / k, or sum e_i / k on the same samples
+//   independent  k^2 / sum(1 / n_i), or k / sum(1 / n_i)
+Measure mean_of(std::span<const Measure> measures, bool same_samples);
+// What the finite test samples leave open, as a 95 % interval: Wilson's for shares, 1.96 standard
+// errors to each side for a loss. NaN: not known.
+Interval sampling_of(const Measure& measure, bool loss);
+
+// The lengths beyond training of which there were test samples, ascending.
+std::vector<int64_t> lengths_beyond(const Summary& summary, const StoredEvaluation& evaluation,
+                                    bool sliding);
+// The mean over these lengths; NaN when one is missing, or there are none.
+Measure mean_over(const Summary& summary, const StoredEvaluation& evaluation, bool sliding,
+                  const std::vector<int64_t>& lengths);
 const Score* in_range(const StoredEvaluation& evaluation, bool sliding = false);
 
 }  // namespace longshot

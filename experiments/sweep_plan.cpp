@@ -189,7 +189,9 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
     // Every mistake is found before the first cell trains; a finished one needs its data no more.
     if (planned.status.state != RunState::finished || planned.evaluate_again) {
       check_files(cell.config);
-      check_run(cell.config, context);
+      for (std::string& note : check_run(cell.config, context))
+        if (std::find(plan.notes.begin(), plan.notes.end(), note) == plan.notes.end())
+          plan.notes.push_back(std::move(note));
       if (devices.insert(cell.config.device.type).second) {
         std::string reason;
         const std::unique_ptr<Backend> device =

@@ -24,6 +24,7 @@ struct SweepPlan {
   std::string folder;  // <out>/<study>
   std::vector<PlannedCell> cells;
   std::string device;  // one sentence on what the cells run on; "" when there is nothing to do
+  std::vector<std::string> notes;  // what a reader should know before it trains, each once
 };
 
 SweepPlan plan_sweep(const RunArguments& arguments);

@@ -29,12 +29,15 @@ std::string scores_in_words(const std::string& folder) {
   const StoredEvaluation& evaluation = summary.evaluations.front();
   if (evaluation.scores.in_range.empty()) return "done";
   const LengthScore& inside = evaluation.scores.in_range.front();
-  const double outside = out_of_range(summary, evaluation, inside.sliding);
+  const double outside = mean_over(summary, evaluation, inside.sliding,
+                                   lengths_beyond(summary, evaluation, inside.sliding))
+                             .value;
   const auto show = [&](double value) {
+    if (!std::isfinite(value)) return std::string("not measured");
     return summary.metric == "loss" ? fmt::format("loss {:.3f}", value)
                                     : fmt::format("{:.1f} %", 100 * value);
   };
-  std::string text = "in range " + show(metric_of(summary, inside.score));
+  std::string text = "in range " + show(metric_of(summary, inside.score).value);
   if (std::isfinite(outside)) text += ", beyond " + show(outside);
   return text;
 }
@@ -106,6 +109,7 @@ SweepRunner::SweepRunner(SweepPlan& plan, const RunArguments& arguments)
 }
 
 void SweepRunner::print_begin() const {
+  for (const std::string& note : plan_.notes) fmt::print(stderr, "note: {}\n", note);
   if (plan_.cells.size() == 1 && !todo_.empty()) {
     fmt::print(stderr, "{}: {} on {}, {}\n", plan_.study, plan_.cells.front().run.cell,
                plan_.device, count(threads(), "thread"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 #include "core/log.h"
 #include "core/ops.h"
@@ -10,62 +11,40 @@
 
 namespace longshot {
 
-// Running sums, added sample by sample in the order of their index.
+// Running sums, added sample by sample in the order of their index. A sample counts with its
+// weight.
 struct Evaluator::Sums {
-  int64_t samples = 0, targets = 0, scored = 0, correct = 0;
-  int64_t sequences = 0, whole = 0;  // samples with scored predictions, and with all of them right
-  double loss = 0;
-  // Sums over groups of samples that share a draw, for the standard errors.
-  struct Group {
-    double accuracy = 0, sequence = 0;
-    int64_t samples = 0;
-  };
-  std::vector<Group> groups;
+  int64_t samples = 0, targets = 0, scored = 0;
+  // One entry a sample, or a group of samples that share a draw of positions.
+  std::vector<Draw> predictions, sequences, losses;
+  Draw loss;                                    // all of `losses`, added target by target
+  std::unordered_map<int32_t, double> answers;  // how often each class is wanted
   struct Position {
-    int64_t targets = 0, scored = 0, correct = 0;
-    double loss = 0;
+    Draw right, loss;
   };
   std::vector<Position> positions;
 
   Score score() const;
 };
 
-namespace {
-
-// Standard error of the mean over groups of (nearly) equal size.
-template <class Value>
-double standard_error(size_t count, const Value& value) {
-  if (count < 2) return 0;
-  double mean = 0;
-  for (size_t i = 0; i < count; ++i) mean += value(i) / double(count);
-  double squares = 0;
-  for (size_t i = 0; i < count; ++i) squares += (value(i) - mean) * (value(i) - mean);
-  return std::sqrt(squares / double(count - 1) / double(count));
-}
-
-}  // namespace
-
 Score Evaluator::Sums::score() const {
   Score result;
-  std::vector<Group> groups;  // those with something to score
-  for (const Group& group : this->groups)
-    if (group.samples > 0) groups.push_back(group);
   result.samples = samples;
   result.targets = targets;
-  // A mean over nothing is no number: it must not look like a loss of 0.
-  const auto share = [](double sum, int64_t count) {
-    return count > 0 ? sum / double(count) : std::numeric_limits<double>::quiet_NaN();
-  };
-  result.loss = share(loss, targets);
-  result.accuracy = share(double(correct), scored);
-  result.sequence_accuracy = share(double(whole), sequences);
-  result.accuracy_error = standard_error(
-      groups.size(), [&](size_t i) { return groups[i].accuracy / double(groups[i].samples); });
-  result.sequence_accuracy_error = standard_error(
-      groups.size(), [&](size_t i) { return groups[i].sequence / double(groups[i].samples); });
+  result.loss = ratio_of({&loss, 1});
+  result.loss_error = ratio_error(losses);
+  result.accuracy = share_of(predictions, double(scored));
+  result.sequence_accuracy = share_of(sequences, double(samples));
+  double most = 0, all = 0;
+  for (const auto& [answer, count] : answers) {
+    all += count;
+    if (count > most || (count == most && answer < result.constant_class))
+      most = count, result.constant_class = answer;
+  }
+  if (all > 0) result.constant = most / all;
   for (const Position& position : positions) {
-    result.position_accuracy.push_back(share(double(position.correct), position.scored));
-    result.position_loss.push_back(share(position.loss, position.targets));
+    result.position_accuracy.push_back(ratio_of({&position.right, 1}));
+    result.position_loss.push_back(ratio_of({&position.loss, 1}));
   }
   return result;
 }
@@ -74,7 +53,8 @@ Evaluator::Evaluator(Encoder& encoder, const Task& task, const EvaluateOptions& 
                      uint64_t seed)
     : encoder_(encoder), task_(task), options_(options), seed_(seed), batcher_(task) {}
 
-void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t samples, Sums& sums) {
+void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t samples, double weight,
+                        Sums& sums) {
   const int64_t stride = stride_of(length, sliding);
   samples = std::min(samples, task_.count(split, length, stride));
   Context& context = encoder_.context();
@@ -124,37 +104,40 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
     const std::vector<double> losses = ops::cross_entropy(logits, targets).row_loss.to_doubles();
 
     for (int64_t row = 0; row < batch_.rows; ++row) {
+      if (per_draw == 0 || (first + row) % per_draw == 0) {
+        sums.predictions.emplace_back();
+        sums.sequences.emplace_back();
+        sums.losses.emplace_back();
+      }
+      Draw& loss = sums.losses.back();
       int64_t scored = 0, correct = 0, prediction = 0;
       for (int64_t k = 0; k < batch_.outputs; ++k) {
         const size_t index = size_t(row * batch_.outputs + k);
-        if (batch_.targets[index] < 0) continue;
-        const bool right = predicted[index] == batch_.targets[index];
-        sums.loss += losses[index];
+        const int32_t wanted = batch_.targets[index];
+        if (wanted < 0) continue;
+        const bool right = predicted[index] == wanted, counts = batch_.scored[index] != 0;
+        for (Draw* each : {&loss, &sums.loss})
+          each->part += weight * losses[index], each->whole += weight;
         ++sums.targets;
-        if (batch_.scored[index]) ++scored, correct += right;
+        if (counts) ++scored, correct += right, sums.answers[wanted] += weight;
         if (options_.by_position) {
           // Counted from the sample's own first prediction, so that padding does not shift it.
           if (sums.positions.size() <= size_t(prediction))
             sums.positions.resize(size_t(prediction) + 1);
           Sums::Position& position = sums.positions[size_t(prediction)];
-          position.loss += losses[index];
-          ++position.targets;
-          if (batch_.scored[index]) ++position.scored, position.correct += right;
+          position.loss.part += weight * losses[index];
+          position.loss.whole += weight;
+          if (counts) position.right.part += right ? weight : 0, position.right.whole += weight;
         }
         ++prediction;
       }
-      sums.scored += scored;
-      sums.correct += correct;
       ++sums.samples;
-      const bool new_group = per_draw == 0 || (first + row) % per_draw == 0;
-      if (new_group || sums.groups.empty()) sums.groups.emplace_back();
+      sums.scored += scored;
       if (scored == 0) continue;
-      const bool whole = correct == scored;
-      ++sums.sequences;
-      sums.whole += whole;
-      sums.groups.back().accuracy += double(correct) / double(scored);
-      sums.groups.back().sequence += whole;
-      ++sums.groups.back().samples;
+      sums.predictions.back().part += weight * double(correct);
+      sums.predictions.back().whole += weight * double(scored);
+      sums.sequences.back().part += correct == scored ? weight : 0;
+      sums.sequences.back().whole += weight;
     }
     first += rows;
   }
@@ -175,38 +158,74 @@ int64_t Evaluator::samples_at(Split split, int64_t length, bool sliding) const {
   return std::min(options_.samples, task_.count(split, length, stride_of(length, sliding)));
 }
 
+std::vector<Evaluator::Planned> Evaluator::plan(Split split, int64_t min_length, int64_t max_length,
+                                                bool sliding) const {
+  std::vector<Planned> result;
+  for (const LengthShare& share :
+       task_.in_range(split, min_length, max_length, options_.in_range_samples)) {
+    const int64_t samples =
+        std::min(share.samples, task_.count(split, share.length, stride_of(share.length, sliding)));
+    result.push_back({share.length, samples, double(share.samples)});
+  }
+  // weight = asked for / there; as a multiple of the smallest, so that equal weights are exactly 1.
+  double least = std::numeric_limits<double>::infinity();
+  for (Planned& each : result)
+    if (each.samples > 0) least = std::min(least, each.weight / double(each.samples));
+  for (Planned& each : result)
+    if (each.samples > 0) each.weight = each.weight / double(each.samples) / least;
+  return result;
+}
+
 int64_t Evaluator::available(Split split, int64_t min_length, int64_t max_length,
                              bool sliding) const {
   int64_t samples = 0;
-  for (const LengthShare& share :
-       task_.in_range(split, min_length, max_length, options_.in_range_samples))
-    samples +=
-        std::min(share.samples, task_.count(split, share.length, stride_of(share.length, sliding)));
+  for (const Planned& each : plan(split, min_length, max_length, sliding)) samples += each.samples;
   return samples;
+}
+
+double coverage_of(const Task& task, Split split, int64_t min_length, int64_t max_length,
+                   int64_t samples) {
+  int64_t wanted = 0, present = 0;
+  for (const LengthShare& share : task.in_range(split, min_length, max_length, samples)) {
+    wanted += share.samples;
+    if (task.count(split, share.length) > 0) present += share.samples;
+  }
+  return wanted > 0 ? double(present) / double(wanted) : 0;
+}
+
+Split Evaluator::in_range_split(int64_t min_length, int64_t max_length) const {
+  const auto coverage = [&](Split split) {
+    return coverage_of(task_, split, min_length, max_length, options_.in_range_samples);
+  };
+  const double test = coverage(Split::test);
+  return test >= kEnoughCoverage || coverage(Split::validation) <= test ? Split::test
+                                                                        : Split::validation;
 }
 
 Score Evaluator::in_range(Split split, int64_t min_length, int64_t max_length, bool sliding) {
   Sums sums;
-  for (const LengthShare& share :
-       task_.in_range(split, min_length, max_length, options_.in_range_samples)) {
-    measure(split, share.length, sliding, share.samples, sums);
-  }
-  return sums.score();
+  for (const Planned& each : plan(split, min_length, max_length, sliding))
+    measure(split, each.length, sliding, each.samples, each.weight, sums);
+  Score score = sums.score();
+  score.coverage = coverage_of(task_, split, min_length, max_length, options_.in_range_samples);
+  return score;
 }
 
 Score Evaluator::at_length(Split split, int64_t length, bool sliding) {
   Sums sums;
-  measure(split, length, sliding, options_.samples, sums);
+  measure(split, length, sliding, options_.samples, 1, sums);
   return sums.score();
 }
 
-Evaluation Evaluator::all(Split split, int64_t min_length, int64_t max_length) {
+Evaluation Evaluator::all(int64_t min_length, int64_t max_length) {
   const std::vector<int64_t> lengths = expand_lengths(options_.lengths);
   Evaluation result;
+  result.in_range_split = in_range_split(min_length, max_length);
   for (const bool sliding : windows()) {
-    result.in_range.push_back({0, sliding, in_range(split, min_length, max_length, sliding)});
+    result.in_range.push_back(
+        {0, sliding, in_range(result.in_range_split, min_length, max_length, sliding)});
     for (const int64_t length : lengths)
-      result.lengths.push_back({length, sliding, at_length(split, length, sliding)});
+      result.lengths.push_back({length, sliding, at_length(Split::test, length, sliding)});
   }
   result.stopped = stop_requested();
   return result;

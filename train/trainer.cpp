@@ -26,10 +26,10 @@ std::string score_json(const Score& score) {
   return JsonObject()
       .add("samples", score.samples)
       .add("loss", score.loss)
-      .add("accuracy", score.accuracy)
-      .add("accuracy_error", score.accuracy_error)
-      .add("sequence_accuracy", score.sequence_accuracy)
-      .add("sequence_accuracy_error", score.sequence_accuracy_error)
+      .add("accuracy", score.accuracy.value)
+      .add("accuracy_error", score.accuracy.error)
+      .add("sequence_accuracy", score.sequence_accuracy.value)
+      .add("sequence_accuracy_error", score.sequence_accuracy.error)
       .text();
 }
 
@@ -231,7 +231,7 @@ void Trainer::evaluate(int64_t step) {
                               .text());
   }
   log::info("{}{}step {}: in range loss {:.4g}, accuracy {:.2f} %", options_.label,
-            options_.label.empty() ? "" : ": ", step, score.loss, 100 * score.accuracy);
+            options_.label.empty() ? "" : ": ", step, score.loss, 100 * score.accuracy.value);
   const bool improved =
       std::isfinite(score.loss) &&
       (progress_.best_step < 0 || score.loss < progress_.best_loss - options_.train.min_delta);

@@ -98,13 +98,13 @@ class Jsonl : public Task {
     return length_of(Split::train, low, int64_t(random.below(uint64_t(total))));
   }
 
-  std::vector<LengthShare> in_range(Split split, int64_t low, int64_t high,
+  // Evenly through the training examples in order of length, for whichever split.
+  std::vector<LengthShare> in_range(Split, int64_t low, int64_t high,
                                     int64_t samples) const override {
-    const int64_t total = examples_between(split, low, high);
-    const int64_t taken = std::min(total, samples);
+    const int64_t total = examples_between(Split::train, low, high);
     std::vector<LengthShare> plan;
-    for (int64_t i = 0; i < taken; ++i) {  // evenly through the examples in order of length
-      const int64_t length = length_of(split, low, (2 * i + 1) * total / (2 * taken));
+    for (int64_t i = 0; i < samples && total > 0; ++i) {
+      const int64_t length = length_of(Split::train, low, (2 * i + 1) * total / (2 * samples));
       if (plan.empty() || plan.back().length != length) plan.push_back({length, 0});
       ++plan.back().samples;
     }
@@ -195,6 +195,7 @@ class Jsonl : public Task {
                    : options_.pool == "mean"        ? Output::mean
                                                     : Output::first_token;
     spec_.causal = options_.causal;
+    spec_.fixed_samples = true;
     spec_.chance = 1.0 / double(classes);
     spec_.chance_reason = fmt::format("one of {} classes guessed", classes);
     if (sets_[0].string_input) spec_.input_symbols = symbols(characters, alphabet);

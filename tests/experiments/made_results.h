@@ -1,6 +1,8 @@
 // Finished runs made by hand: a folder with the files that a report reads.
 #pragma once
 
+#include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,17 +22,21 @@ struct Result {
   std::string model = "dim = 64";
   int64_t train_max = 20;
   std::string positions = "";  // options of the sampler, as TOML lines
+  std::optional<bool> fixed_samples = false;
+  double constant = 0;  // above 0: chance is the best constant answer, and it is this
+  double coverage = 1;
 };
 
 inline longshot::Score score_of(double accuracy) {
   longshot::Score score;
-  score.samples = 100;
+  score.samples = std::isfinite(accuracy) ? 100 : 0;
   score.targets = 1000;
   score.loss = 1 - accuracy;
-  score.accuracy = accuracy;
-  score.accuracy_error = 0.01;
-  score.sequence_accuracy = accuracy * accuracy;
-  score.sequence_accuracy_error = 0.02;
+  score.loss_error = 0.05;
+  score.accuracy = {accuracy, 0.01, 100};
+  score.sequence_accuracy = {accuracy * accuracy, 0.02, 100};
+  score.constant = 0.5;
+  score.constant_class = 0;
   return score;
 }
 
@@ -64,6 +70,8 @@ inline std::string write_result(const Folder& folder, const Result& result) {
   summary.threads = 1;
   summary.parameters = 1000;
   summary.chance = 0.5;
+  summary.constant_is_chance = result.constant > 0;
+  summary.fixed_samples = result.fixed_samples;
   summary.metric = "accuracy";
   summary.train_min = 1;
   summary.train_max = result.train_max;
@@ -71,9 +79,15 @@ inline std::string write_result(const Folder& folder, const Result& result) {
   summary.train_seconds = 12;
   summary.steps_per_second = 80;
   longshot::StoredEvaluation evaluation;
-  evaluation.scores.in_range.push_back({0, false, score_of(result.in_range)});
+  const auto score = [&](double accuracy) {
+    longshot::Score made = score_of(accuracy);
+    if (result.constant > 0) made.constant = result.constant;
+    return made;
+  };
+  evaluation.scores.in_range.push_back({0, false, score(result.in_range)});
+  evaluation.scores.in_range[0].score.coverage = result.coverage;
   for (const auto& [length, accuracy] : result.scores)
-    evaluation.scores.lengths.push_back({length, false, score_of(accuracy)});
+    evaluation.scores.lengths.push_back({length, false, score(accuracy)});
   summary.evaluations.push_back(evaluation);
   longshot::write_summary(path, summary);
   return path;

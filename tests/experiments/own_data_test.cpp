@@ -145,6 +145,77 @@ test = "data.jsonl"
   CHECK(report.code == 0);
 }
 
+namespace {
+
+// One line a length from `low` to `high`, `times` over; the class is 1 for seven lines of ten.
+std::string classes(int low, int high, int times, int step = 1) {
+  std::string result;
+  int line = 0;
+  for (int i = 0; i < times; ++i)
+    for (int length = low; length <= high; length += step, ++line) {
+      std::string input;
+      for (int k = 0; k < length; ++k) input += fmt::format("{}{}", k ? ", " : "", (i + k) % 3);
+      result += fmt::format("{{\"input\": [{}], \"target\": {}}}\n", input, int(line % 10 < 7));
+    }
+  return result;
+}
+
+const char* kOwn = R"(name = "own"
+[task]
+type = "jsonl"
+train = "train.jsonl"
+test = "test.jsonl"
+target = "per_sequence"
+)";
+
+}  // namespace
+
+// R1.1, R1.2, R1.3, R1.4, R1.10, R3.9, from the file to the table.
+TEST_CASE("own data: what the numbers are of is said, and what is missing is no number") {
+  const Folder folder;
+  folder.write("train.jsonl", classes(2, 10, 12, 2));
+  folder.write("test.jsonl", classes(11, 15, 4));
+  folder.write("a.toml", std::string(kOwn) + kModel +
+                             "lengths = { min = 1, max = 10 }\n[evaluate]\nlengths = [11, 14, 30]\n"
+                             "[sweep]\ngrid = { seed = [1, 2, 3] }\n");
+  const std::vector<std::string> run = {"run", folder / "a.toml", "--out", folder / "out"};
+  std::vector<std::string> dry = run;
+  dry.push_back("--dry-run");
+  Outcome outcome = run_longshot(dry);
+  INFO(outcome.all());
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("the training lines have lengths 2, 4, 6, 8, 10"));
+  CHECK_THAT(outcome.out, ContainsSubstring("the test lines have none of length 30"));
+  CHECK_THAT(outcome.out, ContainsSubstring("in range is measured on the validation lines"));
+  outcome = run_longshot(run);
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(outcome.err, ContainsSubstring("in range is measured on the validation lines"));
+  CHECK_THAT(outcome.out, ContainsSubstring("validation part") &&
+                              ContainsSubstring("No test samples of length 30.") &&
+                              ContainsSubstring("best constant answer 50.0 to 100.0, by length") &&
+                              !ContainsSubstring("nan"));
+  const auto evaluation = summary_of(folder, "out").at("evaluation");
+  CHECK(evaluation.at("in_range_split") == "validation");
+  CHECK(evaluation.at("in_range").at(0).at("samples") == 6);  // a tenth of 60 lines
+  // Four lines of length 11: of the lines 0, 5, 10, 15 the classes are 1, 1, 1, 1; of length 14
+  // they are lines 3, 8, 13, 18 with classes 1, 0, 1, 0.
+  CHECK(evaluation.at("lengths").at(0).at("constant") == 1.0);
+  CHECK(evaluation.at("lengths").at(1).at("constant") == 0.5);
+  CHECK(evaluation.at("lengths").at(2).at("samples") == 0);
+
+  // Nothing of the training lengths at all: no verdict.
+  outcome =
+      run_longshot({"run", folder / "a.toml", "--out", folder / "none", "task.valid_fraction=0"});
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(outcome.err, ContainsSubstring("no in-range data"));
+  CHECK_THAT(outcome.out, ContainsSubstring("no in-range data") && !ContainsSubstring("nan") &&
+                              !ContainsSubstring("extrapolates "));
+  const std::string cell = run_folders(folder / "none/own").at(0);
+  outcome = run_longshot({"eval", cell});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("no samples") && !ContainsSubstring("nan"));
+}
+
 TEST_CASE("the run's log lists what decays and what does not (B26)") {
   const Folder folder;
   folder.write("a.toml", tiny_config());

@@ -37,6 +37,33 @@ TEST_CASE("a report of a CSV file is the report of the runs it was written from"
   CHECK_THAT(report_html(again), ContainsSubstring("<svg") && ContainsSubstring("base 500.0"));
 }
 
+// R1.3: files of earlier versions do not say what samples were shared, nor how many were
+// independent.
+TEST_CASE("CSV of an earlier version: the same tables, and what it cannot tell is not known") {
+  const Folder folder;
+  write_study(folder);
+  const Report now = gather_report({folder.path()});
+  std::string old;
+  std::istringstream lines(report_csv(now));
+  for (std::string line; std::getline(lines, line);) {
+    for (int i = 0; i < 8; ++i) line.resize(line.rfind(','));  // the eight columns added since
+    old += line + "\n";
+  }
+  CHECK_THAT(old, ContainsSubstring(",metric,chance,bytes\n"));
+  const Report report = gather_report({folder.write("old.csv", old)});
+  const auto rows = [](const std::string& text) {
+    std::string tables;
+    std::istringstream all(text);
+    for (std::string line; std::getline(all, line);)
+      if (line.starts_with("|")) tables += line + "\n";
+    return tables;
+  };
+  CHECK(rows(report_markdown(report)) == rows(report_markdown(now)));
+  CHECK_THAT(report_markdown(report), ContainsSubstring("Sampling error: not known"));
+  CHECK_THAT(report_markdown(now), ContainsSubstring("Sampling error, from the finite number"));
+  CHECK_THAT(report_html(report), ContainsSubstring("not known"));
+}
+
 TEST_CASE("runs of different CSV files are not averaged: what differs between them is not known") {
   const Folder wide, narrow, results;
   Result result = {"rope", 1, 1, {{40, 0.5}}};
@@ -72,7 +99,7 @@ TEST_CASE("matrix: a row a task, what is not fitted in brackets") {
   const Folder folder;
   for (const int seed : {1, 2}) {
     write_result(folder, {"rope", seed, 1, {{30, 0.5}, {40, 0.5 + 0.25 * seed}}});
-    write_result(folder, {"none", seed, 0.6, {{40, 0.25}}});
+    write_result(folder, {"none", seed, 0.6, {{30, 0.25}, {40, 0.25}}});
   }
   Result longer = {"rope", 1, 1, {{80, 0.75}}};
   longer.train_max = 40;

@@ -54,16 +54,30 @@ std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("spread: mean, sample deviation, extremes, sampling error of the mean") {
-  const Spread spread = spread_of({0.2, 0.4, 0.9}, {0.03, 0.04, 0.0});
+TEST_CASE("spread: mean, sample deviation, extremes, and what finite samples leave open") {
+  const std::vector<Measure> runs = {{0.2, 0.04, 100}, {0.4, 0.05, 100}, {0.9, 0.03, 100}};
+  const Spread spread = spread_of(runs, false, false);
   CHECK(spread.n == 3);
   CHECK(spread.mean == Approx(0.5));
   CHECK(spread.deviation == Approx(std::sqrt(0.13)));  // (0.09 + 0.01 + 0.16) / 2
   CHECK(spread.max == 0.9);
   CHECK(spread.min == 0.2);
-  CHECK(spread.sampling_error == Approx(0.05 / 3));
-  CHECK(spread_of({0.7}, {0.1}).deviation == 0);
-  CHECK(std::isnan(spread_of({}, {}).mean));
+  // Half of 300 independent samples: Wilson's interval is 0.5 +- z sqrt(1 / (4 (300 + z^2)))
+  // = 0.5 +- 1.959964 / (2 sqrt(303.841459)) = 0.5 +- 0.0562206.
+  CHECK(spread.sampling.low == Approx(0.5 - 0.0562206).margin(1e-6));
+  CHECK(spread.sampling.high == Approx(0.5 + 0.0562206).margin(1e-6));
+  // R1.3: on the same 100 samples, three runs are no surer of them than one: sqrt(103.841459).
+  CHECK(spread_of(runs, false, true).sampling.high == Approx(0.5 + 0.0961693).margin(1e-6));
+  // Where it is not known whether they are the same, neither is the interval; of one run it is.
+  CHECK(std::isnan(spread_of(runs, false, std::nullopt).sampling.low));
+  CHECK(std::isfinite(spread_of({{0.2, 0.04, 100}}, false, std::nullopt).sampling.low));
+  // A loss: errors 0.03, 0.04, 0 give sqrt(0.0025) / 3 when independent, 0.07 / 3 when shared.
+  const std::vector<Measure> losses = {{1, 0.03, NAN}, {2, 0.04, NAN}, {3, 0.0, NAN}};
+  CHECK(spread_of(losses, true, false).sampling.high == Approx(2 + 1.96 * 0.05 / 3));
+  CHECK(spread_of(losses, true, true).sampling.high == Approx(2 + 1.96 * 0.07 / 3));
+  CHECK(spread_of({{0.7, 0.1, 10}}, false, false).deviation == 0);
+  CHECK(std::isnan(spread_of({}, false, false).mean));
+  CHECK(spread_of({{NAN, NAN, NAN}, {0.5, 0.1, 10}}, false, false).n == 1);
 }
 
 TEST_CASE("seeds are grouped, and out of range is the mean over longer lengths") {
@@ -82,9 +96,8 @@ TEST_CASE("seeds are grouped, and out of range is the mean over longer lengths")
   CHECK(group.out_of_range.mean == Approx(0.5));
   CHECK(group.out_of_range.deviation == Approx(std::sqrt(0.02)));
   CHECK(group.best_out_of_range == Approx(0.6));
-  // Each length has error 0.01: a run's mean of two has 0.01 / sqrt 2, the mean of two runs half of
-  // 0.01.
-  CHECK(group.out_of_range.sampling_error == Approx(0.005));
+  // Two runs at two lengths with 100 samples each: 400 in all, half of them right.
+  CHECK(group.out_of_range.sampling.high == Approx(0.5 + 1.959964 / (2 * std::sqrt(403.841459))));
   REQUIRE(group.points.size() == 3);
   CHECK(group.points[2].spread.mean == Approx(0.3));
 }
@@ -110,6 +123,68 @@ TEST_CASE("verdicts: only a fitted model can fail") {
                        ContainsSubstring("extrapolates"));
   CHECK(text.find("+-") == std::string::npos);  // one seed has no spread
   CHECK(text.find("\x1b") == std::string::npos);
+}
+
+// R1.1: what is missing is no number, and no comparison with it says anything.
+TEST_CASE("without in-range data there is no verdict, whatever the scores beyond") {
+  const Folder folder;
+  const double missing = std::nan("");
+  write_result(folder, {"rope", 1, missing, {{40, 0.99}}});
+  write_result(folder, {"alibi", 1, 0.999, {{40, 0.6}}});
+  write_result(folder, {"none", 1, 0.9, {{40, 0.5}}});
+  Result partial = {"learned", 1, 1.0, {{40, 0.98}}};
+  partial.coverage = 0.1;
+  write_result(folder, partial);
+  const Report report = gather_report({folder.path()});
+  CHECK(group_of(report, "rope").verdict == Verdict::no_in_range);
+  CHECK(group_of(report, "learned").verdict == Verdict::no_in_range);
+  CHECK(group_of(report, "alibi").verdict == Verdict::fails);
+  std::vector<std::string> order;
+  for (const ReportGroup& group : report.panels[0].groups) order.push_back(group.label);
+  CHECK(order == std::vector<std::string>{"alibi", "rope", "learned", "none"});
+  const std::string text = report_text(report, false, 120);
+  CHECK_THAT(text, ContainsSubstring("no in-range data") && !ContainsSubstring("nan"));
+  CHECK_THAT(report_markdown(report), ContainsSubstring("the lengths of 10.0 % of the training "
+                                                        "sequences: too little for a verdict"));
+  for (const std::string& other : {report_markdown(report), report_matrix(report, "mean"),
+                                   report_matrix(report, "in_range"), report_html(report)})
+    CHECK(other.find("nan") == std::string::npos);
+}
+
+// R1.4: 0.70 where the constant answer gets 0.70 is nothing learned, though guessing gets 0.50.
+TEST_CASE("chance is the best constant answer where answers are unbalanced") {
+  const Folder folder;
+  Result result = {"rope", 1, 1.0, {{30, 0.9}, {40, 0.7}}};
+  result.constant = 0.7;
+  write_result(folder, result);
+  Report report = gather_report({folder.path()});
+  CHECK(report.panels[0].chance_at(40) == Approx(0.7));
+  CHECK(group_of(report, "rope").verdict == Verdict::fails);
+  CHECK_THAT(report_text(report, false, 120), ContainsSubstring("best constant answer 70.0"));
+  CHECK_THAT(report_html(report), ContainsSubstring("best constant answer"));
+  const Folder guessed;
+  result.constant = 0;
+  result.scores = {{30, 0.9}, {40, 0.76}};
+  write_result(guessed, result);
+  report = gather_report({guessed.path()});
+  CHECK(report.panels[0].chance_at(40) == 0.5);
+  CHECK(group_of(report, "rope").verdict == Verdict::degrades);
+  CHECK_THAT(report_text(report, false, 120), ContainsSubstring("chance 50.0"));
+}
+
+// R1.10
+TEST_CASE("beyond is over lengths that every row has, and absent ones are said") {
+  const Folder folder;
+  const double missing = std::nan("");
+  write_result(folder, {"rope", 1, 1.0, {{30, 0.9}, {40, 0.5}, {50, missing}}});
+  write_result(folder, {"alibi", 1, 1.0, {{30, 0.8}, {50, missing}}});
+  const Report report = gather_report({folder.path()});
+  CHECK(group_of(report, "rope").out_of_range.mean == Approx(0.9));
+  CHECK(group_of(report, "alibi").out_of_range.mean == Approx(0.8));
+  const std::string text = report_markdown(report);
+  CHECK_THAT(text, ContainsSubstring("No test samples of length 50."));
+  CHECK_THAT(text, ContainsSubstring("Not every row was measured at length 40; beyond is the mean "
+                                     "over 30, which all have."));
 }
 
 TEST_CASE("whatever differs tells groups apart; tasks and training ranges are panels") {
@@ -237,7 +312,10 @@ TEST_CASE("text fits the width it is given where it can") {
     std::string line;
     std::getline(lines, line);  // the heading is a sentence
     while (std::getline(lines, line)) CHECK(int64_t(line.size()) <= std::max<int64_t>(width, 80));
+    // R3.7: what is not shown is said.
+    CHECK_THAT(report_text(report, false, width), ContainsSubstring("left out"));
   }
+  CHECK(report_text(report, false, 2000).find("left out") == std::string::npos);
   CHECK_THAT(report_text(report, false, 80),
              ContainsSubstring("n=30") && ContainsSubstring("n=600"));
 }

@@ -35,9 +35,9 @@ std::map<std::string, Result> results_of(const std::string& config,
   for (const Summary& summary : report.summaries) {
     Result& result = results[name(summary)];
     const Evaluation& scores = summary.evaluations.front().scores;
-    result.in_range = scores.in_range.front().score.accuracy;
+    result.in_range = scores.in_range.front().score.accuracy.value;
     for (const LengthScore& each : scores.lengths)
-      result.accuracy[each.length] = each.score.accuracy;
+      result.accuracy[each.length] = each.score.accuracy.value;
   }
   return results;
 }

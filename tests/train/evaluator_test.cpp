@@ -23,7 +23,7 @@ TEST_CASE("positions add up to the whole", "[train]") {
   double accuracy = 0, loss = 0;
   for (size_t i = 0; i < 6; ++i)
     accuracy += score.position_accuracy[i] / 6, loss += score.position_loss[i] / 6;
-  CHECK(accuracy == Approx(score.accuracy).epsilon(1e-9));
+  CHECK(accuracy == Approx(score.accuracy.value).epsilon(1e-9));
   CHECK(loss == Approx(score.loss).epsilon(1e-6));
   CHECK(score.targets == 180);
   options.by_position = false;
@@ -40,7 +40,7 @@ TEST_CASE("in range is measured on the training lengths, whatever the list of le
   options.samples = 4;
   options.lengths =
       parse_toml("lengths = [3, { from = 8, to = 12, step = 2 }]", "t").find("lengths")[0];
-  const Evaluation all = Evaluator(*run.encoder, *run.task, options, 3).all(Split::test, 1, 10);
+  const Evaluation all = Evaluator(*run.encoder, *run.task, options, 3).all(1, 10);
   REQUIRE(all.in_range.size() == 1);
   CHECK(all.in_range[0].score.samples == 20);
   // Two samples of each length 1 .. 10, one target a symbol.
@@ -69,8 +69,8 @@ TEST_CASE("what was not measured is no number", "[train]") {
   CHECK(score.samples == 2);
   CHECK(score.targets == 0);
   CHECK(std::isnan(score.loss));
-  CHECK(std::isnan(score.accuracy));
-  CHECK(std::isnan(score.sequence_accuracy));
+  CHECK(std::isnan(score.accuracy.value));
+  CHECK(std::isnan(score.sequence_accuracy.value));
   score = evaluator.at_length(Split::test, 7);  // no such sequences
   CHECK(score.samples == 0);
   CHECK(std::isnan(score.loss));
@@ -84,8 +84,83 @@ TEST_CASE("what was not measured is no number", "[train]") {
   CHECK(score.samples == 2);
   CHECK(score.targets == 2);
   // One sequence counts, and it is right or it is not.
-  CHECK((score.sequence_accuracy == 0 || score.sequence_accuracy == 1));
-  CHECK((score.sequence_accuracy == 1) == (score.accuracy == 1));
+  const double whole = score.sequence_accuracy.value;
+  CHECK((whole == 0 || whole == 1));
+  CHECK((whole == 1) == (score.accuracy.value == 1));
+}
+
+namespace {
+
+// `lines` lines of one length and one class.
+std::string lines_of(int64_t length, int lines, int target) {
+  std::string input, text;
+  for (int64_t i = 0; i < length; ++i) input += (i == 0 ? "" : ", ") + std::to_string(i % 2);
+  for (int i = 0; i < lines; ++i)
+    text += fmt::format("{{\"input\": [{}], \"target\": {}}}\n", input, target);
+  return text;
+}
+
+}  // namespace
+
+// R1.1, R1.2: the training lengths' own distribution, or another split, and it says how much of it.
+TEST_CASE("own data: in range is where the training lengths are", "[train]") {
+  // Trained on lengths 1 (three quarters) and 3 (a quarter).
+  const TemporaryFile train(lines_of(1, 30, 0) + lines_of(3, 10, 1));
+  const TemporaryFile valid(lines_of(1, 2, 0) + lines_of(3, 4, 1));
+  const TemporaryFile long_only(lines_of(11, 5, 0));
+  const TemporaryFile three_only(lines_of(3, 5, 1) + lines_of(11, 5, 0));
+  Setup setup;
+  setup.task = "jsonl";
+  setup.positions = "type = \"contiguous\"";
+  EvaluateOptions options;
+  options.in_range_samples = 8;
+  const auto evaluate = [&](const TemporaryFile& test, const std::string& validation) {
+    setup.task_options = fmt::format("train = \"{}\"\ntest = \"{}\"\ntarget = \"per_sequence\"\n{}",
+                                     train.path(), test.path(), validation);
+    Run run(setup);
+    return Evaluator(*run.encoder, *run.task, options, 3).all(1, 10);
+  };
+  const std::string with_valid = fmt::format("valid = \"{}\"", valid.path());
+
+  // The test lines have no training length: the validation lines stand in. The plan asks for six of
+  // length 1 and two of length 3; there are two of the first, which count three times.
+  Evaluation all = evaluate(long_only, with_valid);
+  CHECK(all.in_range_split == Split::validation);
+  CHECK(all.in_range[0].score.samples == 4);
+  CHECK(all.in_range[0].score.coverage == 1);
+  CHECK(all.in_range[0].score.constant == Approx(0.75));
+  CHECK(all.in_range[0].score.constant_class == 0);
+  // Without them there is nothing, and no number.
+  all = evaluate(long_only, "valid_fraction = 0");
+  CHECK(all.in_range_split == Split::test);
+  CHECK(all.in_range[0].score.samples == 0);
+  CHECK(all.in_range[0].score.coverage == 0);
+  CHECK(std::isnan(all.in_range[0].score.accuracy.value));
+  // Test lines of length 3 alone are a quarter of what training is.
+  all = evaluate(three_only, "valid_fraction = 0");
+  CHECK(all.in_range[0].score.samples == 2);
+  CHECK(all.in_range[0].score.coverage == Approx(0.25));
+  CHECK(evaluate(three_only, with_valid).in_range_split == Split::validation);
+  // The training file itself has what it takes, and is the test.
+  all = evaluate(train, with_valid);
+  CHECK(all.in_range_split == Split::test);
+  CHECK(all.in_range[0].score.samples == 8);
+}
+
+// R1.4
+TEST_CASE("the best constant answer of the very samples is known", "[train]") {
+  const TemporaryFile data(lines_of(4, 7, 1) + lines_of(4, 3, 0) + lines_of(5, 1, 0));
+  Setup setup;
+  setup.task = "jsonl";
+  setup.positions = "type = \"contiguous\"";
+  setup.task_options = fmt::format("train = \"{}\"\ntest = \"{}\"\ntarget = \"per_sequence\"",
+                                   data.path(), data.path());
+  Run run(setup);
+  Evaluator evaluator(*run.encoder, *run.task, EvaluateOptions(), 3);
+  CHECK(evaluator.at_length(Split::test, 4).constant == Approx(0.7));
+  CHECK(evaluator.at_length(Split::test, 4).constant_class == 1);
+  CHECK(evaluator.at_length(Split::test, 5).constant == 1);
+  CHECK(std::isnan(evaluator.at_length(Split::test, 6).constant));
 }
 
 // The step heap is what an evaluation takes beside the parameters. 1,000 symbols and as many

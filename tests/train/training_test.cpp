@@ -86,8 +86,8 @@ TEST_CASE("evaluation does not depend on its batch size and repeats to the bit (
     Evaluator other(*run.encoder, *run.task, options, 5);
     const Score score = other.at_length(Split::test, 9);
     CHECK(score.loss == Approx(first.loss).epsilon(1e-6));
-    CHECK(score.accuracy == first.accuracy);
-    CHECK(score.sequence_accuracy == first.sequence_accuracy);
+    CHECK(score.accuracy.value == first.accuracy.value);
+    CHECK(score.sequence_accuracy.value == first.sequence_accuracy.value);
   }
   // A tight memory limit means batches of one, not an error.
   options.memory_mb = 1;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ int cell_command(const std::string& folder, int64_t threads);
 
 struct EvalArguments {
   std::string run;
+  std::string forget;  // label of a later evaluation to remove, or "all"; "": evaluate
   std::vector<std::string> overrides;
   std::string device;
   int64_t threads = 0;
@@ -42,6 +44,7 @@ int predict_command(const PredictArguments& arguments);
 
 struct ReportArguments {
   std::vector<std::string> places;  // folders and CSV files
+  std::set<std::string> config;     // identities of the config's cells; empty: every cell
   std::string html, csv, matrix;
   bool markdown = false;
   std::vector<std::string> update;  // markdown files

@@ -21,6 +21,14 @@ int eval_command(const EvalArguments& arguments) {
   set_threads(int(arguments.threads));
   const std::string& folder = arguments.run;
   check_trained(folder);
+  if (!arguments.forget.empty()) {
+    const int64_t removed = remove_evaluations(folder, arguments.forget);
+    if (removed == 0)
+      throw UsageError(
+          fmt::format("{}: no later evaluation is called \"{}\"", folder, arguments.forget));
+    fmt::print("{}: {} later evaluation{} removed\n", folder, removed, removed == 1 ? "" : "s");
+    return kExitDone;
+  }
   for (const std::string& override_text : arguments.overrides) {
     for (const char* fixed :
          {"train.", "model.dim", "model.layers", "model.heads", "model.ffn", "name"}) {

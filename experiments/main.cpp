@@ -59,6 +59,9 @@ int run(int argc, char** argv) {
       "eval", "evaluate a finished run again, with other lengths, scaling or positions");
   eval_app->add_option("run", eval_words, "a run folder, then key=value")->required();
 
+  eval_app->add_option("--forget", eval.forget,
+                       "remove a later evaluation by its label, or \"all\", instead of evaluating");
+
   PredictArguments predict;
   std::vector<std::string> predict_words;
   CLI::App* predict_app =

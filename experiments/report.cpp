@@ -145,6 +145,7 @@ std::string group_label(const Item& item, const Differing& differing,
     const size_t dot = name.find_last_of('.');
     label += fmt::format(", {} {}", dot == std::string::npos ? name : name.substr(dot + 1), value);
   }
+  if (summary.outside_config) label += " [not in this config]";
   if (!item.evaluation->label.empty())
     label += fmt::format(" ({})", without_sections(item.evaluation->label));
   return label;
@@ -184,6 +185,7 @@ ReportGroup make_group(const ReportPanel& panel, std::string label,
   ReportGroup group;
   group.label = std::move(label);
   group.encoding = items.front().summary->encoding;
+  group.later = !items.front().evaluation->label.empty();
   // Every run knows whether its samples are the same for all seeds, or it is not known of any.
   std::optional<bool> same_samples = items.front().summary->fixed_samples;
   std::vector<Measure> inside, outside;
@@ -327,7 +329,7 @@ Spread spread_of(const std::vector<Measure>& all, bool loss, std::optional<bool>
   return spread;
 }
 
-Report gather_report(const std::vector<std::string>& places) {
+Report gather_report(const std::vector<std::string>& places, const std::set<std::string>& config) {
   Report report;
   std::vector<std::string> runs, files;
   for (const std::string& place : places) {
@@ -361,6 +363,7 @@ Report gather_report(const std::vector<std::string>& places) {
         continue;
       }
       read_settings(summary);
+      summary.outside_config = !config.empty() && config.count(summary.identity) == 0;
       report.summaries.push_back(std::move(summary));
     } catch (const Error& error) {
       report.unfinished.push_back({run, "damaged", error.what()});
@@ -454,6 +457,7 @@ Report gather_report(const std::vector<std::string>& places) {
     };
     std::stable_sort(panel.groups.begin(), panel.groups.end(),
                      [&](const ReportGroup& a, const ReportGroup& b) {
+                       if (a.later != b.later) return b.later;
                        if (rank(a) != rank(b)) return rank(a) < rank(b);
                        const bool known_a = std::isfinite(a.out_of_range.mean);
                        const bool known_b = std::isfinite(b.out_of_range.mean);

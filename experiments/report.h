@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct ReportGroup {
   std::string label;  // "rope randomized, base 500": with whatever tells it from the others
   std::string encoding;
   std::vector<const Summary*> runs;  // by seed
+  bool later = false;  // not a cell of its own: a run evaluated again by `longshot eval`
   Spread in_range, out_of_range;
   std::vector<ReportPoint> points;  // ascending length, where something was measured
   double coverage = 1;           // in range: the least share of the training lengths' distribution
@@ -88,7 +90,10 @@ struct Report {
 // CSV files, which a report has written; a folder without runs stands for the CSV files in it.
 // UsageError when a place does not exist or holds none. Damaged runs are listed as unfinished. Runs
 // of one CSV file are compared with each other only: what they have in common it does not tell.
-Report gather_report(const std::vector<std::string>& places);
+// `config`: identities of the cells that a config describes; of others the label says so. Empty:
+// all.
+Report gather_report(const std::vector<std::string>& places,
+                     const std::set<std::string>& config = {});
 // Of the run's settings; "encoding" means "encoding.type"; "" when it has none.
 std::string value_of(const Summary& summary, const std::string& key);
 // `same_samples`: nothing where it is not known (the sampling interval then is not either).

@@ -34,7 +34,7 @@ int report_command(const ReportArguments& arguments) {
     throw UsageError("report: name run folders, folders that hold them, or CSV files of --csv");
   for (const std::string& file : arguments.update) update_file(file);
   if (arguments.places.empty()) return 0;
-  const Report report = gather_report(arguments.places);
+  const Report report = gather_report(arguments.places, arguments.config);
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   winsize size{};
   int64_t width = 120;

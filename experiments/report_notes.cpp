@@ -82,6 +82,12 @@ std::vector<std::string> notes_of(const ReportPanel& panel) {
   const std::string missing = missing_note(panel);
   if (!missing.empty()) notes.push_back(missing);
   notes.push_back(sampling_note(panel));
+  if (std::any_of(panel.groups.begin(), panel.groups.end(),
+                  [](const ReportGroup& group) { return group.later; }))
+    notes.push_back(
+        "Rows with key=value in brackets are runs evaluated again (`longshot eval`); `longshot "
+        "eval "
+        "RUN --forget LABEL` takes one out, `--forget all` every one.");
   return notes;
 }
 

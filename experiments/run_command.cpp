@@ -65,6 +65,7 @@ int run_command(const RunArguments& arguments) {
   // Whatever is finished is shown, failures or not.
   ReportArguments report;
   report.places = {plan.folder};
+  for (const PlannedCell& cell : plan.cells) report.config.insert(cell.run.identity);
   report.html = arguments.html.empty() ? plan.folder + "/report.html" : arguments.html;
   const bool any = std::any_of(plan.cells.begin(), plan.cells.end(), [](const PlannedCell& cell) {
     return read_status(cell.run.folder).state == RunState::finished;

@@ -193,6 +193,22 @@ void write_evaluation(const std::string& folder, const StoredEvaluation& evaluat
                         to_json(evaluation).dump(1) + "\n");
 }
 
+int64_t remove_evaluations(const std::string& folder, const std::string& label) {
+  int64_t removed = 0;
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/evaluations", error))
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  for (const std::filesystem::path& file : files) {
+    const Json json = Json::parse(read_file(file.string()), nullptr, false);
+    if (label != "all" && (!json.is_object() || json.value("label", "") != label)) continue;
+    if (!std::filesystem::remove(file, error))
+      throw Error(fmt::format("cannot remove {}: {}", file.string(), error.message()));
+    ++removed;
+  }
+  return removed;
+}
+
 Summary read_summary(const std::string& folder) {
   Summary summary;
   std::string path = folder + "/summary.json";

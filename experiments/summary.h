@@ -22,9 +22,10 @@ struct StoredEvaluation {
 
 struct Summary {
   std::string version;
-  std::string study, cell;  // folder names
-  std::string folder;       // where it was read from; not stored
-  std::string source;       // the CSV file it was read from; "" for a run folder; not stored
+  std::string study, cell;      // folder names
+  std::string folder;           // where it was read from; not stored
+  bool outside_config = false;  // a cell that today's config does not describe; not stored
+  std::string source;           // the CSV file it was read from; "" for a run folder; not stored
   std::string identity;
   std::string task, encoding, positions;
   std::string
@@ -62,6 +63,8 @@ struct Summary {
 void write_summary(const std::string& folder, const Summary& summary);
 // Adds evaluations/<name>.json; an equal one from before is replaced.
 void write_evaluation(const std::string& folder, const StoredEvaluation& evaluation);
+// Removes all later evaluations, or the one of this label; returns how many.
+int64_t remove_evaluations(const std::string& folder, const std::string& label);
 // summary.json with all of evaluations/. UsageError naming the file when it is damaged.
 Summary read_summary(const std::string& folder);
 

@@ -216,6 +216,32 @@ TEST_CASE("own data: what the numbers are of is said, and what is missing is no 
   CHECK_THAT(outcome.out, ContainsSubstring("no samples") && !ContainsSubstring("nan"));
 }
 
+// R3.6
+TEST_CASE("later evaluations stand apart and can be removed; cells of another config are marked") {
+  const Folder folder;
+  folder.write("a.toml", tiny_config());
+  REQUIRE(run_longshot({"run", folder / "a.toml", "--out", folder / "out"}).code == 0);
+  const std::string cell = run_folders(folder / "out/tiny").at(0);
+  REQUIRE(run_longshot({"eval", cell, "evaluate.lengths=[12]"}).code == 0);
+  Outcome outcome = run_longshot({"report", folder / "out"});
+  // The run's own mean beyond is not moved by the other evaluation's lengths.
+  CHECK_THAT(outcome.out,
+             ContainsSubstring("(lengths=[12])") && ContainsSubstring("runs evaluated again"));
+  const size_t own = outcome.out.find("\nnone "), again = outcome.out.find("\nnone (lengths");
+  REQUIRE(own != std::string::npos);
+  CHECK(own < again);
+  CHECK(run_longshot({"eval", cell, "--forget", "nothing"}).code == 2);
+  outcome = run_longshot({"eval", cell, "--forget", "evaluate.lengths=[12]"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("1 later evaluation removed"));
+  CHECK(run_longshot({"report", folder / "out"}).out.find("evaluated again") == std::string::npos);
+
+  outcome = run_longshot({"run", folder / "a.toml", "train.lr=0.5", "--out", folder / "out"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("lr 0.001 [not in this config]") &&
+                              !ContainsSubstring("lr 0.5 [not"));
+}
+
 TEST_CASE("the run's log lists what decays and what does not (B26)") {
   const Folder folder;
   folder.write("a.toml", tiny_config());

@@ -222,7 +222,7 @@ ReportGroup make_group(const ReportPanel& panel, std::string label,
 // lengths; they decide nothing here.
 void measure_panel(ReportPanel& panel, const std::vector<Item>& items) {
   std::set<int64_t> asked;
-  std::map<int64_t, std::vector<double>> constants;
+  std::map<int64_t, std::vector<double>> constants;  // 0: in range
   bool first = true, sampled = false;
   for (const Item& item : items) {
     const Summary& summary = *item.summary;
@@ -236,6 +236,8 @@ void measure_panel(ReportPanel& panel, const std::vector<Item>& items) {
       panel.in_range_samples_least =
           sampled ? std::min(panel.in_range_samples_least, inside->samples) : inside->samples;
       sampled = true;
+      if (summary.constant_is_chance && std::isfinite(inside->constant))
+        constants[0].push_back(inside->constant);
       panel.in_range_samples_most = std::max(panel.in_range_samples_most, inside->samples);
       panel.in_range_from_validation = item.evaluation->scores.in_range_split == Split::validation;
     }
@@ -252,7 +254,7 @@ void measure_panel(ReportPanel& panel, const std::vector<Item>& items) {
   panel.lengths.assign(asked.begin(), asked.end());
   if (panel.metric != "accuracy") return;
   for (const auto& [length, values] : constants) {
-    double& mean = panel.constants[length];
+    double& mean = length == 0 ? panel.in_range_constant : panel.constants[length];
     for (const double value : values) mean += value / double(values.size());
   }
 }

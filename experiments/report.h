@@ -60,6 +60,7 @@ struct ReportPanel {
   bool bytes = false, sliding = false;
   int64_t train_min = 0, train_max = 0;
   double chance = 0;                    // of guessing, where `constants` is empty
+  double in_range_constant = 0;         // what the best constant answer gets in range
   std::map<int64_t, double> constants;  // by length: what the best constant answer gets
   std::vector<int64_t> lengths;         // all that were asked for, ascending
   std::vector<int64_t> beyond;          // those that "beyond" is the mean of: every group has them

@@ -186,7 +186,7 @@ std::string caption(const ReportPanel& panel) {
   for (const std::string& note : notes_of(panel)) text += " " + escape_html(note);
   const std::string chance = chance_words(panel);
   if (!chance.empty() && (panel.chance > 0 || !panel.constants.empty()))
-    text += fmt::format(" {}{} %.", char(std::toupper(static_cast<unsigned char>(chance[0]))),
+    text += fmt::format(" {}{} (%).", char(std::toupper(static_cast<unsigned char>(chance[0]))),
                         chance.substr(1));
   return "<p class='soft'>" + text + "</p>\n";
 }

@@ -97,10 +97,13 @@ std::string chance_words(const ReportPanel& panel) {
   double least = 1, most = 0;
   for (const auto& [length, share] : panel.constants)
     least = std::min(least, share), most = std::max(most, share);
+  const std::string in_range = panel.in_range_constant > 0
+                                   ? fmt::format("{:.1f} in range, ", 100 * panel.in_range_constant)
+                                   : "";
   return fmt::format("{:.1f}", 100 * least) == fmt::format("{:.1f}", 100 * most)
-             ? fmt::format("best constant answer {:.1f}", 100 * most)
-             : fmt::format("best constant answer {:.1f} to {:.1f}, by length", 100 * least,
-                           100 * most);
+             ? fmt::format("best constant answer {}{:.1f} at each length", in_range, 100 * most)
+             : fmt::format("best constant answer {}{:.1f} to {:.1f} by length", in_range,
+                           100 * least, 100 * most);
 }
 
 }  // namespace longshot

@@ -14,6 +14,15 @@ std::string SourceLocation::to_string() const {
 
 // ---- ConfigValue -----------------------------------------------------------------------------
 
+ConfigValue::ConfigValue(const ConfigValue& other) : value_(other.value_), where_(other.where_) {
+  if (is_array()) value_ = std::make_shared<ConfigArray>(other.as_array());
+  if (is_table()) value_ = std::make_shared<ConfigTable>(other.as_table());
+}
+
+ConfigValue& ConfigValue::operator=(const ConfigValue& other) {
+  return *this = ConfigValue(other);
+}
+
 ConfigValue ConfigValue::array(ConfigArray items, SourceLocation where) {
   return ConfigValue(std::make_shared<ConfigArray>(std::move(items)), std::move(where));
 }
@@ -89,17 +98,6 @@ std::string ConfigValue::to_toml() const {
   return result.empty() ? "{}" : "{ " + result + " }";
 }
 
-ConfigValue ConfigValue::clone() const {
-  if (is_array()) {
-    ConfigArray items;
-    items.reserve(as_array().size());
-    for (const ConfigValue& item : as_array()) items.push_back(item.clone());
-    return array(std::move(items), where_);
-  }
-  if (is_table()) return table(as_table().clone(), where_);
-  return *this;
-}
-
 bool ConfigValue::operator==(const ConfigValue& other) const {
   if (value_.index() != other.value_.index()) return false;
   if (is_array()) return as_array() == other.as_array();
@@ -142,12 +140,6 @@ std::string ConfigTable::to_toml() const {
       result += key_to_toml(key) + " = " + inner.to_toml() + "\n";
   }
   return result;
-}
-
-ConfigTable ConfigTable::clone() const {
-  ConfigTable copy(where_);
-  for (const auto& [key, value] : entries_) copy.entries_.emplace_back(key, value.clone());
-  return copy;
 }
 
 bool ConfigTable::operator==(const ConfigTable& other) const {

@@ -52,6 +52,12 @@ class ConfigValue {
   ConfigValue() : value_(false) {}
   ConfigValue(Variant value, SourceLocation where)
       : value_(std::move(value)), where_(std::move(where)) {}
+  // A copy is a value of its own: lists and tables in it are copied too.
+  ConfigValue(const ConfigValue& other);
+  ConfigValue& operator=(const ConfigValue& other);
+  ConfigValue(ConfigValue&&) noexcept = default;
+  ConfigValue& operator=(ConfigValue&&) noexcept = default;
+  ~ConfigValue() = default;
   static ConfigValue array(ConfigArray items, SourceLocation where = {});
   static ConfigValue table(ConfigTable table, SourceLocation where = {});
 
@@ -66,7 +72,6 @@ class ConfigValue {
   const std::string& as_string() const;
   const char* type_name() const;  // "a string", "a whole number", ... for messages
   std::string to_toml() const;    // one line; numbers in the shortest form that reads back equal
-  ConfigValue clone() const;      // deep copy: arrays and tables are not shared
   bool operator==(const ConfigValue& other) const;  // by value, places ignored
 
  private:
@@ -89,7 +94,6 @@ class ConfigTable {
   bool empty() const { return entries_.empty(); }
   const SourceLocation& where() const { return where_; }
   std::string to_toml() const;  // a document: plain keys first, then [sections]; one level deep
-  ConfigTable clone() const;
   bool operator==(const ConfigTable& other) const;  // same keys and values in any order
 
  private:

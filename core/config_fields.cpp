@@ -188,7 +188,7 @@ class Reader : public FieldVisitor {
               [&](const ConfigValue& item) { return read_number(key, item, each); });
   }
   void field(const char* key, ConfigValue& value, const char*, const char*) override {
-    if (const ConfigValue* found = table_.find(key)) value = found->clone();
+    if (const ConfigValue* found = table_.find(key)) value = *found;
   }
 
  protected:
@@ -321,7 +321,7 @@ class Writer : public FieldVisitor {
     table_.set(key, list_value(value));
   }
   void field(const char* key, ConfigValue& value, const char*, const char*) override {
-    table_.set(key, value.clone());
+    table_.set(key, value);
   }
 
  protected:

@@ -21,14 +21,14 @@ void merge_table(ConfigTable& base, const ConfigTable& later, bool typed);
 void merge_value(ConfigTable& base, const std::string& key, const ConfigValue& later, bool typed) {
   ConfigValue* present = base.find(key);
   if (present == nullptr || !present->is_table() || !later.is_table()) {
-    base.set(key, later.clone());
+    base.set(key, later);
     return;
   }
   if (typed) {
     const ConfigValue* new_type = later.as_table().find("type");
     const ConfigValue* old_type = present->as_table().find("type");
     if (new_type != nullptr && old_type != nullptr && !(*new_type == *old_type)) {
-      base.set(key, later.clone());
+      base.set(key, later);
       return;
     }
   }
@@ -87,7 +87,7 @@ void merge_config(ConfigTable& base, const ConfigTable& later, const Schema& sch
     if (types != nullptr)
       merge_value(base, key, with_type_table(value), true);
     else if (key == "sweep")
-      base.set(key, value.clone());
+      base.set(key, value);
     else
       merge_value(base, key, value, false);
   }

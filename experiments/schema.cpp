@@ -308,7 +308,7 @@ void put_typed(ConfigTable& table, const char* section, const TypedSection& type
 ConfigTable TypedSection::with_type() const {
   ConfigTable table(where);
   table.set("type", ConfigValue(type, where));
-  for (const auto& [key, value] : options.entries()) table.set(key, value.clone());
+  for (const auto& [key, value] : options.entries()) table.set(key, value);
   return table;
 }
 

@@ -201,7 +201,7 @@ void check_duplicates(const std::vector<Cell>& cells, const SourceLocation& wher
 
 std::vector<Cell> expand_sweep(const LoadedConfig& loaded, const std::string& auto_device,
                                const Schema& schema) {
-  ConfigTable base = loaded.table.clone();
+  ConfigTable base = loaded.table;
   base.erase("sweep");
   Groups groups(loaded.command_line, schema);
   SourceLocation where = base.where();
@@ -227,7 +227,7 @@ std::vector<Cell> expand_sweep(const LoadedConfig& loaded, const std::string& au
   cells.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     Cell cell;
-    ConfigTable table = base.clone();
+    ConfigTable table = base;
     size_t rest = i, block = count;
     for (const Group& group : groups.groups) {
       block /= group.size();
@@ -235,7 +235,7 @@ std::vector<Cell> expand_sweep(const LoadedConfig& loaded, const std::string& au
       rest %= block;
       for (const auto& [key, value] : chosen) {
         merge_config(table, table_of(key, value), schema);
-        cell.overrides.emplace_back(key, value.clone());
+        cell.overrides.emplace_back(key, value);
       }
     }
     merge_config(table, loaded.command_line, schema);

@@ -259,7 +259,7 @@ TEST_CASE("what is written loads back equal") {
 
   // A document puts plain keys before sections and keeps empty tables.
   const ConfigTable document = parse_toml("[b]\nx = 1\ninner = {}\n[c]\n", "d.toml");
-  ConfigTable with_plain = document.clone();
+  ConfigTable with_plain = document;
   with_plain.set("a key", ConfigValue(int64_t(1), {}));
   CHECK(with_plain.to_toml() == "\"a key\" = 1\n\n[b]\nx = 1\ninner = {}\n\n[c]\n");
   CHECK(parse_toml(with_plain.to_toml(), "e") == with_plain);
@@ -271,13 +271,27 @@ TEST_CASE("equality looks at values, not at order, place or a shared pointer") {
   CHECK_FALSE(parse_toml("a = 1", "x") == parse_toml("a = 1\nb = 1", "x"));
   CHECK_FALSE(parse_toml("a = [1, 2]", "x") == parse_toml("a = [2, 1]", "x"));
   ConfigValue original = parse_toml_value("{ a = { b = 1 } }", {});
-  ConfigValue copy = original.clone();
+  ConfigValue copy = original;
   copy.as_table().find("a")->as_table().set("b", ConfigValue(int64_t(2), {}));
   CHECK(original.to_toml() == "{ a = { b = 1 } }");
   CHECK(copy.to_toml() == "{ a = { b = 2 } }");
   original.as_table().erase("a");
   CHECK(original.as_table().empty());
   CHECK_THROWS_AS(copy.as_array(), UsageError);
+}
+
+TEST_CASE("a copied table is a value of its own, whatever is nested in it") {
+  const ConfigTable original = parse_toml("a = { b = { c = 1 } }\nlist = [{ x = 1 }]", "f");
+  ConfigTable copy = original, assigned;
+  assigned = original;
+  for (ConfigTable* each : {&copy, &assigned}) {
+    each->find("a")->as_table().find("b")->as_table().set("c", ConfigValue(int64_t(2), {}));
+    ConfigArray items = each->find("list")->as_array();
+    items[0].as_table().set("x", ConfigValue(int64_t(3), {}));
+    CHECK(each->find("list")->to_toml() == "[{ x = 1 }]");
+    CHECK(each->find("a")->to_toml() == "{ b = { c = 2 } }");
+  }
+  CHECK(original.find("a")->to_toml() == "{ b = { c = 1 } }");
 }
 
 TEST_CASE("a file field counts from the folder of the config that holds it") {

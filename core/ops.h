@@ -6,6 +6,11 @@
 // a gradient when recording is on and any input wants one. B batch, H heads, T queries, S keys, D
 // head width, C classes.
 //
+// Ids, targets and indices are checked as well, where the host can read them: an error names the
+// number, its place and what it may be. On a device nobody can without waiting for it, and numbers
+// out of range read and write other memory: there whoever uploads them checks. Encoder::prepare
+// checks tokens, Batcher targets; encodings make their positions and indices within bounds.
+//
 // One operation, one file: core/ops/<name>.cpp holds the formula, the node and the derivation.
 #pragma once
 

@@ -109,6 +109,9 @@ void Batcher::assemble(int64_t held, int64_t first_row, int64_t rows, Batch& out
         row * out.outputs + (pooled ? 0 : out.lengths[size_t(row)] - predictions - begin);
     for (int64_t k = 0; k < predictions; ++k) {
       const int32_t target = example.target[size_t(k)];
+      LONGSHOT_CHECK(target >= -1 && target < spec_.output_classes,
+                     "example of length {}: target {} is {}, the task has classes 0 to {}",
+                     out.task_lengths[size_t(row)], k, target, spec_.output_classes - 1);
       const bool scored = target >= 0 && example.scored[size_t(k)] != 0;
       out.targets[size_t(offset + k)] = target;
       out.scored[size_t(offset + k)] = scored;

@@ -1,5 +1,7 @@
 #include "core/ops/common.h"
 
+#include <algorithm>
+
 namespace longshot::ops {
 namespace {
 
@@ -41,6 +43,23 @@ void check_integers(const char* operation, const Context& context, const char* r
                  operation, role, tensor.shape().to_string());
   LONGSHOT_CHECK(tensor.dtype() == DType::i32, "{}: {} {} holds {}, needs i32", operation, role,
                  tensor.shape().to_string(), name_of(tensor.dtype()));
+}
+
+void check_indices(const char* operation, const char* role, const Tensor& indices, int64_t low,
+                   int64_t high) {
+  const int64_t count = indices.elements();
+  if (count == 0 || !indices.context().backend().host_accessible()) return;
+  const int32_t* values = indices.data_as<int32_t>();
+  int32_t least = values[0], most = values[0];
+  for (int64_t i = 1; i < count; ++i) {
+    least = std::min(least, values[i]);
+    most = std::max(most, values[i]);
+  }
+  if (least >= low && most < high) return;
+  int64_t place = 0;
+  while (values[place] >= low && values[place] < high) ++place;
+  throw Error(fmt::format("{}: {} {} hold {} at element {}, outside {} to {}", operation, role,
+                          indices.shape().to_string(), values[place], place, low, high - 1));
 }
 
 void check_no_gradient(const char* operation, const char* role, const Tensor& tensor) {

@@ -29,6 +29,10 @@ Context& check_operands(const char* operation, std::initializer_list<const Tenso
 // `tensor` (called `role` in the message) is defined, holds i32 and lives in `context`.
 void check_integers(const char* operation, const Context& context, const char* role,
                     const Tensor& tensor);
+// Every number of `indices` is in [low, high), where the host can read them. On a device that would
+// mean to wait for it: whoever uploads them checks (core/ops.h).
+void check_indices(const char* operation, const char* role, const Tensor& indices, int64_t low,
+                   int64_t high);
 // Masks, positions and the like have no gradient: asking for one is a mistake, not a silent zero.
 void check_no_gradient(const char* operation, const char* role, const Tensor& tensor);
 // The dropout rate is in [0, 1); a null state becomes the context's own.

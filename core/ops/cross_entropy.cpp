@@ -62,6 +62,7 @@ LossResult cross_entropy(const Tensor& logits, const Tensor& targets, const Loss
                  shape.to_string());
   LONGSHOT_CHECK(options.smoothing >= 0 && options.smoothing < 1,
                  "cross_entropy: label smoothing must be in [0, 1), got {}", options.smoothing);
+  check_indices("cross_entropy", "targets", targets, -1, shape[-1]);
   LossResult result;
   const int64_t rows = shape.rows();
   result.loss = make_result(context, "cross_entropy", Shape{});

@@ -47,6 +47,7 @@ Tensor embedding(const Tensor& ids, const Tensor& table, double scale) {
                  "embedding: ids {} in table {}: the table must be (rows, width), the ids have at "
                  "most {} axes",
                  ids.shape().to_string(), table.shape().to_string(), Shape::kMaxRank - 1);
+  check_indices("embedding", "ids", ids, 0, table.size(0));
   Shape shape = ids.shape();
   shape.append(table.size(1));
   Tensor result = make_result(context, "embedding", shape);

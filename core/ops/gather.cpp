@@ -5,6 +5,8 @@
 //   by distance to scores
 //                   by key (Transformer-XL's "shift", here for both directions)
 
+#include <limits>
+
 #include "core/ops/common.h"
 
 namespace longshot::ops {
@@ -104,6 +106,7 @@ Tensor gather(const Tensor& x, const Tensor& index) {
       fits,
       "gather: {} by index {}: the index must be (rows, columns) or (first extent, rows, columns)",
       shape.to_string(), index.shape().to_string());
+  check_indices("gather", "indices", index, std::numeric_limits<int32_t>::min(), shape[-1]);
   Tensor result = make_result(context, "gather", with_last(shape, index.size(-1)));
   GatherArgs args;
   args.dtype = result.dtype();

@@ -251,5 +251,61 @@ TEST_CASE("misuse: gradients that an operation does not have are refused") {
           {"target", "gradient"});
 }
 
+TEST_CASE(
+    "misuse: ids, targets and indices out of range name the number, its place and the bound") {
+  Bench b;
+  const auto ids = [&](const std::vector<int32_t>& values, const Shape& shape) {
+    return ints(b.context, values, shape);
+  };
+  const Tensor table = b.of({5, 3});
+  rejects(
+      [&] {
+        return ops::embedding(ids({0, 4, 2, 5}, {2, 2}), table);
+      },
+      "embedding", {"ids (2, 2)", "hold 5 at element 3", "outside 0 to 4"});
+  rejects([&] { return ops::embedding(ids({-1}, {1}), table); }, "embedding",
+          {"hold -1 at element 0", "outside 0 to 4"});
+  rejects(
+      [&] {
+        return ops::embedding(ids({0}, {1}), b.of({0, 3}));
+      },
+      "embedding", {"hold 0 at element 0"});
+  CHECK(ops::embedding(ids({0, 4}, {2}), table).elements() == 6);
+  CHECK(ops::embedding(ids({}, {0}), b.of({0, 3})).elements() == 0);
+
+  const Tensor logits = b.of({3, 4});
+  rejects(
+      [&] {
+        return ops::cross_entropy(logits, ids({0, 4, 1}, {3}));
+      },
+      "cross_entropy", {"targets (3)", "hold 4 at element 1", "outside -1 to 3"});
+  rejects(
+      [&] {
+        return ops::cross_entropy(logits, ids({0, 1, -2}, {3}));
+      },
+      "cross_entropy", {"hold -2 at element 2", "outside -1 to 3"});
+  CHECK(ops::cross_entropy(logits, ids({3, -1, 0}, {3})).loss.defined());
+
+  const Tensor x = b.of({2, 2, 3});
+  rejects(
+      [&] {
+        return ops::gather(x, ids({0, 1, 2, 3}, {2, 2}));
+      },
+      "gather", {"indices (2, 2)", "hold 3 at element 3", "to 2"});
+  CHECK(ops::gather(x, ids({0, -7, 2, -1}, {2, 2})).elements() == 8);  // negative: 0
+
+  // Distances that the table does not hold: the CPU's kernel looks.
+  Context context(cpu_backend(), guarded(DType::f32));
+  const StepScope step(context);
+  const Tensor q = value(context, std::vector<double>(8, 0.5), {1, 1, 2, 4});
+  ops::AttentionOptions options;
+  options.bias_table = value(context, {1, 2, 3, 4, 5}, {1, 5});  // distances -2 to 2
+  options.position_q = ints(context, {0, 1}, {1, 2});
+  options.position_k = ints(context, {0, 3}, {1, 2});
+  rejects([&] { return ops::attention(q, q, q, options); }, "attention", {"to 3", "reach 3"});
+  options.position_k = ints(context, {0, 2}, {1, 2});
+  CHECK(ops::attention(q, q, q, options).defined());
+}
+
 }  // namespace
 }  // namespace longshot::testing

@@ -56,6 +56,7 @@ class Failing : public Task {
   TaskSpec spec() const override {
     TaskSpec spec;
     spec.output = Output::first_token;
+    spec.output_classes = 1;
     return spec;
   }
   int64_t output_length(int64_t) const override { return 1; }

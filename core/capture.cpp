@@ -1,10 +1,13 @@
 #include "core/capture.h"
 
+#include <algorithm>
+
 #include "core/log.h"
 
 namespace longshot {
 
-StepCapture::StepCapture(Backend& backend, bool enabled) {
+StepCapture::StepCapture(Backend& backend, bool enabled, size_t most) : most_(most) {
+  LONGSHOT_CHECK(most >= 1, "capture: {} shapes to remember", most);
   if (!enabled) {
     reason_ = "capture is switched off";
     return;
@@ -18,8 +21,8 @@ StepCapture::~StepCapture() {
 }
 
 void StepCapture::forget_all() {
-  for (const auto& [signature, recorded] : seen_) {
-    if (recorded && recorder_) recorder_->forget(signature);
+  for (const auto& [signature, shape] : seen_) {
+    if (shape.recorded && recorder_) recorder_->forget(signature);
   }
   seen_.clear();
 }
@@ -34,12 +37,23 @@ StepCapture::Action StepCapture::next(const std::string& signature, int64_t gene
     generation_ = generation;
   }
   const auto found = seen_.find(signature);
+  ++calls_;
   if (found == seen_.end()) {
-    seen_[signature] = false;
+    if (seen_.size() >= most_) forget_oldest();
+    seen_[signature].met = calls_;
     ++eager_;
     return Action::eager;
   }
-  return found->second ? Action::replay : Action::capture;
+  found->second.met = calls_;
+  return found->second.recorded ? Action::replay : Action::capture;
+}
+
+void StepCapture::forget_oldest() {
+  const auto oldest =
+      std::min_element(seen_.begin(), seen_.end(),
+                       [](const auto& a, const auto& b) { return a.second.met < b.second.met; });
+  if (oldest->second.recorded) recorder_->forget(oldest->first);
+  seen_.erase(oldest);
 }
 
 void StepCapture::begin() {
@@ -50,7 +64,7 @@ bool StepCapture::end(const std::string& signature, const std::string& problem) 
   std::string why;
   const bool good = recorder_->end_capture(signature, &why);
   if (good && problem.empty()) {
-    seen_[signature] = true;
+    seen_[signature].recorded = true;
     ++captures_;
     return true;
   }

@@ -28,10 +28,12 @@ class StepRecorder {
 
 // Runs steps eagerly, recorded or replayed. A shape is recorded at its second occurrence, when the
 // heaps have met it; a change of `generation` (memory moved or grew) drops all recordings; the
-// first failure to record turns recording off for good, with the reason.
+// first failure to record turns recording off for good, with the reason. Of more than `most` shapes
+// the one that was not met for longest is forgotten with its recording: each takes memory.
 class StepCapture {
  public:
-  StepCapture(Backend& backend, bool enabled);
+  static constexpr size_t kMostShapes = 256;
+  StepCapture(Backend& backend, bool enabled, size_t most = kMostShapes);
   ~StepCapture();
   StepCapture(const StepCapture&) = delete;
   StepCapture& operator=(const StepCapture&) = delete;
@@ -55,6 +57,8 @@ class StepCapture {
       body();
     } catch (const std::exception& error) {
       problem = error.what();
+    } catch (...) {  // of whatever kind: what has begun must end
+      problem = "something was thrown that is no exception";
     }
     if (end(signature, problem)) {
       replay(signature);
@@ -68,6 +72,7 @@ class StepCapture {
   int64_t eager_steps() const { return eager_; }
   int64_t replayed_steps() const { return replayed_; }
   int64_t captures() const { return captures_; }
+  size_t shapes() const { return seen_.size(); }
 
  private:
   enum class Action { eager, capture, replay };
@@ -76,10 +81,17 @@ class StepCapture {
   bool end(const std::string& signature, const std::string& problem);
   void replay(const std::string& signature);
   void forget_all();
+  void forget_oldest();
 
   StepRecorder* recorder_ = nullptr;
   std::string reason_;
-  std::map<std::string, bool> seen_;  // signature to whether it is recorded
+  struct Shape {
+    bool recorded = false;
+    int64_t met = 0;  // the last time, in calls of next
+  };
+  std::map<std::string, Shape> seen_;  // by signature
+  size_t most_ = kMostShapes;
+  int64_t calls_ = 0;
   int64_t generation_ = -1, eager_ = 0, replayed_ = 0, captures_ = 0;
 };
 

@@ -86,18 +86,20 @@ __global__ void attention_dense_kernel(AttentionView view, int64_t batches, cons
   }
 }
 
-// grid: x = pieces of the (sequence, query tile) items, y = heads.
-// partial (pieces, 4 warps, H, 2 R - 1)
+// grid: x = pieces of the (sequence, query tile) items, y = some heads, from first_head on.
+// partial (pieces, 4 warps, these heads, 2 R - 1)
 template <int kRows>
 __global__ void attention_table_kernel(AttentionView view, int64_t batches, int64_t per_piece,
-                                       const float* dout, const float* delta, float* partial) {
+                                       int64_t first_head, const float* dout, const float* delta,
+                                       float* partial) {
   LONGSHOT_DYNAMIC_SHARED(float, shared);
   constexpr int kQueries = kAttentionWarps * kRows;
   const AttentionArgs& a = view.a;
   const AttentionShape& s = a.shape;
-  const int64_t entries = 2 * a.reach - 1, h = blockIdx.y;
+  const int64_t entries = 2 * a.reach - 1, h = first_head + blockIdx.y;
   const int warp = int(threadIdx.x / kWarp), lane = int(threadIdx.x % kWarp);
-  float* table = partial + ((int64_t(blockIdx.x) * kAttentionWarps + warp) * s.heads + h) * entries;
+  float* table =
+      partial + ((int64_t(blockIdx.x) * kAttentionWarps + warp) * gridDim.y + blockIdx.y) * entries;
   for (int64_t e = lane; e < entries; e += kWarp) table[e] = 0;
   __syncwarp();
   const int64_t query_tiles = (s.queries + kQueries - 1) / kQueries;
@@ -161,20 +163,24 @@ void table(const Context& context, const AttentionBackwardArgs& args, const Atte
            int64_t count, const float* delta, bool accumulate) {
   constexpr int kQueries = kAttentionWarps * kRows;
   const AttentionShape& s = args.forward.shape;
-  const int64_t n = s.heads * (2 * args.forward.reach - 1);
+  const int64_t entries = 2 * args.forward.reach - 1;
   float* partial = context.workspace + kWorkspaceFloats / 2;
-  const int64_t fitting = kWorkspaceFloats / 2 / (kAttentionWarps * std::max<int64_t>(1, n));
-  LONGSHOT_CHECK(fitting >= 1, "cuda: attention_backward: a bias table of {} entries is too large",
-                 n);
-  const int64_t items = count * ceil_div(s.queries, kQueries);
-  const int64_t pieces = std::max<int64_t>(1, std::min({items, fitting, int64_t(128)}));
-  run_attention(context, "attention_backward bias table", attention_table_kernel<kRows>, pieces,
-                s.heads, size_t(2 * kQueries + 2 * kWarp) * size_t(view.stride) * sizeof(float),
-                view, count, std::max<int64_t>(1, ceil_div(items, pieces)), f32(args.dout), delta,
-                partial);
-  map(context, "attention_backward bias table", n,
-      AddTables{n, pieces * kAttentionWarps, partial, f32(args.dbias_table),
-                args.accumulate_dbias_table || accumulate});
+  const int64_t tables = kWorkspaceFloats / 2 / (kAttentionWarps * std::max<int64_t>(1, entries));
+  LONGSHOT_CHECK(tables >= 1 || s.heads == 0,
+                 "cuda: attention_backward: a bias table of {} distances is too large", entries);
+  // As many heads at once as the workspace has tables for.
+  for (int64_t first = 0; first < s.heads; first += tables) {
+    const int64_t heads = std::min(tables, s.heads - first), n = heads * entries;
+    const int64_t items = count * ceil_div(s.queries, kQueries);
+    const int64_t pieces = std::max<int64_t>(1, std::min({items, tables / heads, int64_t(128)}));
+    run_attention(context, "attention_backward bias table", attention_table_kernel<kRows>, pieces,
+                  heads, size_t(2 * kQueries + 2 * kWarp) * size_t(view.stride) * sizeof(float),
+                  view, count, std::max<int64_t>(1, ceil_div(items, pieces)), first, f32(args.dout),
+                  delta, partial);
+    map(context, "attention_backward bias table", n,
+        AddTables{n, pieces * kAttentionWarps, partial, f32(args.dbias_table) + first * entries,
+                  args.accumulate_dbias_table || accumulate});
+  }
 }
 
 }  // namespace

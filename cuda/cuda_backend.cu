@@ -56,7 +56,8 @@ class DeviceMemory {
 
 class CudaBackend final : public Backend, public StepRecorder {
  public:
-  explicit CudaBackend(const CudaOptions& options) : device_(options.device) {
+  // Begins as a whole object, so that the destructor gives back what was made before a failure.
+  explicit CudaBackend(const CudaOptions& options) : CudaBackend(options.device) {
     check(cudaSetDevice(device_), "choose the device");
     check(cudaGetDeviceProperties(&properties_, device_), "ask for the device's properties");
     LONGSHOT_CHECK(properties_.major > 7 || (properties_.major == 7 && properties_.minor >= 5),
@@ -78,6 +79,9 @@ class CudaBackend final : public Backend, public StepRecorder {
     context_.max_dynamic_shared = properties_.sharedMemPerBlockOptin;
   }
   ~CudaBackend() override {
+    cudaGraph_t unfinished = nullptr;
+    if (capturing_) cudaStreamEndCapture(context_.stream, &unfinished);
+    if (unfinished) cudaGraphDestroy(unfinished);
     if (context_.stream) cudaStreamSynchronize(context_.stream);
     for (const auto& [signature, graph] : graphs_) cudaGraphExecDestroy(graph);
     if (context_.cublas) cublasDestroy(context_.cublas);
@@ -97,7 +101,9 @@ class CudaBackend final : public Backend, public StepRecorder {
   bool host_accessible() const override { return false; }
 
   void* allocate(size_t bytes) override { return allocate_memory(bytes); }
-  void release(void* pointer, size_t) override { check(cudaFree(pointer), "release memory"); }
+  // Called by destructors. After a failure of the device this fails as well, and the failure is on
+  // its way as an exception already.
+  void release(void* pointer, size_t) override { cudaFree(pointer); }
   void copy_to_device(void* device, const void* host, size_t bytes) override {
     // The driver would record the address and read whatever is there at each replay.
     LONGSHOT_CHECK(!capturing_,
@@ -123,10 +129,10 @@ class CudaBackend final : public Backend, public StepRecorder {
     capturing_ = true;
   }
   bool end_capture(const std::string& signature, std::string* reason) override {
-    capturing_ = false;
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
     cudaError_t error = cudaStreamEndCapture(context_.stream, &graph);
+    capturing_ = false;
     if (error == cudaSuccess) error = cudaGraphInstantiate(&executable, graph, 0);
     if (graph) cudaGraphDestroy(graph);
     if (error != cudaSuccess) {
@@ -135,7 +141,12 @@ class CudaBackend final : public Backend, public StepRecorder {
       return false;
     }
     forget(signature);
-    graphs_[signature] = executable;
+    try {
+      graphs_[signature] = executable;
+    } catch (...) {
+      cudaGraphExecDestroy(executable);
+      throw;
+    }
     return true;
   }
   void replay(const std::string& signature) override {
@@ -208,6 +219,7 @@ class CudaBackend final : public Backend, public StepRecorder {
   void adam(const AdamArgs& a) override { call("adam", a, cuda::adam); }
 
  private:
+  explicit CudaBackend(int device) : device_(device) {}
   static void require_f32(const char* what, DType type) {
     LONGSHOT_CHECK(type == DType::f32, "cuda: {}: only f32 runs on this device, got {}", what,
                    name_of(type));

@@ -13,6 +13,7 @@ struct Case {
   bool causal = false, masked = false, row_scale = false;
   int64_t query_offset = 0;
   int table = 0;      // 0 none, 1 contiguous, 2 given positions, one for all, 3 one a sequence
+  int64_t far = 3;    // how far a table at given positions reaches, in sequences
   int64_t dense = 0;  // 0 none, 1, or the batch
   float dropout = 0;
 };
@@ -22,7 +23,8 @@ void compare(const Case& c, bool accumulate) {
   Devices d;
   const int64_t q_elements = c.batch * c.heads * c.queries * c.head_dim;
   const int64_t k_elements = c.batch * c.heads * c.keys * c.head_dim;
-  const int64_t reach = std::max(c.queries + c.query_offset, c.keys) * (c.table >= 2 ? 3 : 1) + 1;
+  const int64_t reach =
+      std::max(c.queries + c.query_offset, c.keys) * (c.table >= 2 ? c.far : 1) + 1;
   const int64_t position_batches = c.table == 3 ? c.batch : 1;
   const auto query = d.random(q_elements, -2, 2), key = d.random(k_elements, -2, 2);
   const auto value = d.random(k_elements), dout = d.random(q_elements);
@@ -152,6 +154,15 @@ TEST_CASE("cuda: attention agrees with the CPU", "[cuda][attention]") {
        .keys = 40,
        .head_dim = 8,
        .table = 2},
+      // 3 tables of 200001 distances: two heads' sums fit the workspace at a time.
+      {.name = "table, far too large for the workspace at once",
+       .batch = 1,
+       .heads = 3,
+       .queries = 4,
+       .keys = 5,
+       .head_dim = 4,
+       .table = 2,
+       .far = 20000},
       {.name = "table, positions a sequence",
        .batch = 3,
        .heads = 1,

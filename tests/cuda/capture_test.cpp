@@ -3,7 +3,9 @@
 #include "core/capture.h"
 
 #include <algorithm>
+#include <cuda_runtime.h>
 #include <optional>
+#include <utility>
 
 #include "core/files.h"
 #include "core/log.h"
@@ -133,4 +135,49 @@ TEST_CASE("capture: off, or a backend that does not record", "[capture]") {
   int calls = 0;
   for (int i = 0; i < 3; ++i) cpu.run("a", 0, [&] { ++calls; });
   CHECK(calls == 3);
+}
+
+TEST_CASE("capture: of many shapes those not met for longest are forgotten", "[capture]") {
+  Devices d;
+  const auto x = d.random(8), y = d.output(8);
+  const long long before = emulator::counters().graphs;
+  {
+    StepCapture runner(cuda_device(), true, 3);
+    const auto step = [&](const std::string& shape) {
+      runner.run(shape, 0, [&] { d.other().unary({.n = 8, .x = x[1], .y = y[1]}); });
+      return emulator::counters().graphs - before;
+    };
+    for (const char* shape : {"a", "b", "c"}) CHECK(step(shape) == 0);
+    CHECK(step("a") == 1);
+    CHECK(step("b") == 2);
+    CHECK(step("c") == 3);
+    CHECK(step("a") == 3);  // so that b is the oldest
+    CHECK(step("d") == 2);
+    CHECK(runner.shapes() == 3);
+    CHECK(step("a") == 2);  // still recorded
+    CHECK(runner.captures() == 3);
+    CHECK(step("b") == 1);  // as new, in place of c
+    CHECK(step("b") == 2);
+    CHECK(runner.captures() == 4);
+    for (int i = 0; i < 100; ++i) step(std::to_string(i));
+    CHECK(runner.shapes() == 3);
+    CHECK(step("99") == 1);
+  }
+  CHECK(emulator::counters().graphs == before);
+}
+
+TEST_CASE("capture: whatever a step throws while it is recorded, the recording ends", "[capture]") {
+  Devices d;
+  const auto x = d.random(8), y = d.output(8);
+  StepCapture runner(cuda_device(), true);
+  const auto body = [&] { d.other().unary({.n = 8, .x = x[1], .y = y[1]}); };
+  runner.run("8", 0, body);
+  bool thrown = false;
+  runner.run("8", 0, [&] {
+    body();
+    if (!std::exchange(thrown, true)) throw 5;
+  });
+  CHECK(thrown);
+  CHECK_FALSE(runner.active());
+  d.other().synchronize();  // an error while a stream is being captured
 }

@@ -1,5 +1,6 @@
 // What moves elements, CUDA against the CPU: embedding rows, gathers, rotated pairs, heads,
 // permuted axes, copied chunks; gradients add up where indices repeat.
+#include <cuda_runtime.h>
 #include <tuple>
 
 #include "tests/cuda/devices.h"
@@ -10,7 +11,16 @@ using Buffer = Devices::Buffer;
 
 TEST_CASE("cuda: embedding and its gradient", "[cuda]") {
   for (const auto& [count, rows, columns] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
-           {1, 1, 1}, {50, 7, 33}, {1500, 20, 130}, {0, 4, 5}}) {
+           {1, 1, 1},
+           {50, 7, 33},
+           {1500, 20, 130},
+           {0, 4, 5},
+           // Tables of more than 512 rows: the ids are sorted.
+           {0, 513, 5},
+           {1, 600, 3},
+           {300, 100000, 2},
+           {2600, 700, 33},
+           {1100, 513, 130}}) {
     for (bool accumulate : {false, true}) {
       Devices d;
       const auto ids = d.integers(count, 0, rows - 1), table = d.random(rows * columns);
@@ -37,6 +47,48 @@ TEST_CASE("cuda: embedding and its gradient", "[cuda]") {
       d.check(dtable, "embedding_backward", 2e-4);
     }
   }
+}
+
+// Runs of one id over several pieces of the sorted list, and single ids between them.
+TEST_CASE("cuda: the gradient of a large table of which hardly any row is used", "[cuda]") {
+  Devices d;
+  const int64_t count = 3000, rows = 2000, columns = 9;
+  std::vector<int32_t> values(static_cast<size_t>(count), 7);
+  for (size_t i = 0; i < 1000; ++i) values[3 * i] = 1999;
+  for (int32_t i = 0; i < 60; ++i) values[size_t(50 * i + 1)] = 8 + 33 * i;
+  const auto ids = d.put(values), dout = d.random(count * columns);
+  const auto dtable = d.output(rows * columns, true);
+  d.run([&](Backend& b, int s) {
+    b.embedding_backward({.count = count,
+                          .rows = rows,
+                          .columns = columns,
+                          .ids = ids.i(s),
+                          .dout = dout[s],
+                          .dtable = dtable[s],
+                          .scale = 0.5,
+                          .accumulate = true});
+  });
+  d.check(dtable, "embedding_backward", 5e-4);
+}
+
+TEST_CASE("cuda: the work of a table's gradient does not grow with the vocabulary", "[cuda]") {
+  const auto blocks = [](int64_t rows) {
+    Devices d;
+    const int64_t count = 2000, columns = 4;
+    const auto ids = d.integers(count, 0, 600), dout = d.random(count * columns);
+    const auto dtable = d.output(rows * columns);
+    const long long before = emulator::counters().blocks_queued;
+    d.run([&](Backend& b, int s) {
+      b.embedding_backward({.count = count,
+                            .rows = rows,
+                            .columns = columns,
+                            .ids = ids.i(s),
+                            .dout = dout[s],
+                            .dtable = dtable[s]});
+    });
+    return emulator::counters().blocks_queued - before;
+  };
+  CHECK(blocks(601) == blocks(200000));
 }
 
 TEST_CASE("cuda: gather by index and its gradient, with repeated and negative indices", "[cuda]") {

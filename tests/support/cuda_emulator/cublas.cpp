@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cublas_v2.h"
@@ -73,15 +74,25 @@ bool on_device(const void* matrix, int rows, int columns, int leading, long long
 
 }  // namespace
 
+namespace {
+bool fails_next = false;
+}
+void emulator::fail_next_blas_call() {
+  fails_next = true;
+}
+
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   *handle = std::make_unique<cublasContext>().release();
+  ++emulator::counters().handles;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasDestroy(cublasHandle_t handle) {
   const std::unique_ptr<cublasContext> owner(handle);
+  --emulator::counters().handles;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+  if (std::exchange(fails_next, false)) return CUBLAS_STATUS_EXECUTION_FAILED;
   handle->stream = stream;
   handle->workspace_set = false;  // as the real one: setting the stream drops the workspace
   return CUBLAS_STATUS_SUCCESS;

@@ -88,13 +88,15 @@ namespace emulator {
 // What the emulated device did, for tests.
 struct Counters {
   long long kernels_queued = 0, kernels_run = 0, synchronisations = 0;
-  long long graph_launches = 0, allocations = 0;
+  long long graph_launches = 0, allocations = 0, blocks_queued = 0;
+  long long streams = 0, handles = 0, graphs = 0;  // alive: cuBLAS handles, graphs to launch
 };
 Counters& counters();
 
 // Clears the sticky error that a failed kernel leaves, and drops whatever is queued.
 void reset();
 std::string last_message();
+void fail_next_blas_call();  // of those that set a handle up
 void set_dynamic_shared_limit(const void* kernel, size_t bytes);
 
 struct KernelLaunch {

@@ -193,6 +193,8 @@ cudaError_t queue_kernel(const KernelLaunch& launch, cudaStream_t stream,
                          std::function<void()> body) {
   const std::lock_guard lock(state().mutex);
   ++state().counters.kernels_queued;
+  state().counters.blocks_queued +=
+      static_cast<long long>(launch.grid.x) * launch.grid.y * launch.grid.z;
   return queue(stream, [launch, body = std::move(body)] {
     ++state().counters.kernels_run;
     return run_grid(launch, body);
@@ -376,12 +378,14 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const std::lock_guard lock(state().mutex);
   *stream = std::make_unique<EmulatedStream>().release();
   state().streams.insert(*stream);
+  ++state().counters.streams;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const std::lock_guard lock(state().mutex);
   if (state().streams.erase(stream) == 0) return fail(cudaErrorInvalidResourceHandle);
   const std::unique_ptr<EmulatedStream> owner(stream);
+  --state().counters.streams;
   return emulator::drain(*owner);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -418,6 +422,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned long long) {
   *executable = std::make_unique<EmulatedGraphExec>(EmulatedGraphExec{graph->commands}).release();
+  ++state().counters.graphs;
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
@@ -433,6 +438,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   const std::unique_ptr<EmulatedGraphExec> owner(executable);
+  --state().counters.graphs;
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

@@ -1,5 +1,7 @@
 #include "data/task.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace longshot {
@@ -45,18 +47,27 @@ std::vector<LengthShare> Task::in_range(Split, int64_t low, int64_t high, int64_
   // Sample i of S gets length low + floor((2 i + 1) K / (2 S)): the uniform distribution's
   // quantiles at the middles of S equal pieces.
   const int64_t range = high - low + 1;
+  // So length low + k gets the i from ceil((2 k S - K) / (2 K)) up to the next length's.
+  __extension__ typedef __int128 Wide;  // the products of two large numbers
+  const Wide many = samples, lengths = range;
+  const auto first_of = [&](int64_t k) {
+    const Wide above = 2 * Wide(k) * many - lengths;
+    return above <= 0 ? int64_t(0) : int64_t((above + 2 * lengths - 1) / (2 * lengths));
+  };
   std::vector<LengthShare> plan;
-  for (int64_t i = 0; i < samples; ++i) {
-    const int64_t length = low + (2 * i + 1) * range / (2 * samples);
-    if (plan.empty() || plan.back().length != length) plan.push_back({length, 0});
-    ++plan.back().samples;
+  if (samples == 0) return plan;
+  for (int64_t i = 0; i < samples;) {
+    const int64_t k = int64_t((2 * Wide(i) + 1) * lengths / (2 * many));
+    const int64_t next = k + 1 < range ? std::min(first_of(k + 1), samples) : samples;
+    plan.push_back({low + k, next - i});
+    i = next;
   }
   return plan;
 }
 
 RandomSequence example_random(const ExampleKey& key) {
-  LONGSHOT_CHECK(key.length >= 0 && key.length < (int64_t(1) << 22),
-                 "example: length {} is outside 0 to 4194303", key.length);
+  LONGSHOT_CHECK(key.length >= 0 && key.length <= kLongestGenerated,
+                 "example: length {} is outside 0 to {}", key.length, kLongestGenerated);
   // RandomKey has 24 bits for the stream and 32 for the step. Two for the split and 22 for the
   // length keep streams of one seed apart for certain; an index beyond 32 bits moves the seed.
   const uint32_t stream = uint32_t(key.split) << 22 | uint32_t(key.length);

@@ -128,7 +128,8 @@ class Task {
 };
 
 // The random numbers of one example: (split, length) select the Philox stream, index the step.
-// Length must be below 2^22.
+// Length is at most kLongestGenerated.
+inline constexpr int64_t kLongestGenerated = (int64_t(1) << 22) - 1;
 RandomSequence example_random(const ExampleKey& key);
 
 // A task by its registered name, from its config table (key "type" is ignored there).

@@ -13,9 +13,11 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "core/cpu/cpu_backend.h"
 #include "core/cpu/peak.h"
 #include "core/parallel.h"
 #include "data/batcher.h"
+#include "experiments/check_run.h"
 #include "experiments/commands.h"
 #include "experiments/load.h"
 #include "experiments/profile_table.h"
@@ -182,6 +184,11 @@ int bench_command(const BenchArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
   const RunConfig config = load_run(arguments.config, overrides);
+  {
+    const std::unique_ptr<Backend> backend = make_cpu_backend();
+    Context context(*backend);
+    check_run(config, context);
+  }
   const double memory_before = process_memory("VmRSS");
   BuiltModel built = build_model(config, false, arguments.profile ? &with_profiler : nullptr);
   StepBench bench(config, built);

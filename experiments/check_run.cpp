@@ -3,7 +3,9 @@
 
 #include <fmt/core.h>
 
+#include "core/machine.h"
 #include "experiments/data_notes.h"
+#include "experiments/memory_need.h"
 #include "nn/parameter_store.h"
 
 namespace longshot {
@@ -47,6 +49,13 @@ const typename Registry<Interface>::Entry& entry_of(const TypedSection& section,
 }  // namespace
 
 void check_task(const RunConfig& config, const Task& task) {
+  // Lengths of generated examples, as far as their random numbers reach (example_random).
+  const int64_t most =
+      task.max_length() == Task::kUnlimited ? kLongestGenerated : task.max_length();
+  if (task.max_length() == Task::kUnlimited && config.train.lengths.high() > most)
+    fail(place(config, "train", "lengths"),
+         fmt::format("train.lengths goes to {}, and task {} makes lengths up to {}",
+                     config.train.lengths.high(), config.task.type, most));
   const LengthOptions lengths = located(place(config, "train", "lengths"), [&] {
     return config.train.lengths.resolve(config.train.steps, task);
   });
@@ -55,14 +64,36 @@ void check_task(const RunConfig& config, const Task& task) {
          fmt::format("task {} predicts its own next token: it needs model.causal = true",
                      config.task.type));
   for (const int64_t length : config.evaluate_lengths())
-    if (length < task.min_length() || length > task.max_length())
+    if (length < task.min_length() || length > most)
       fail(place_of_length(config, length),
-           task.max_length() == Task::kUnlimited
-               ? fmt::format("evaluate.lengths has {}, and task {} makes lengths from {}", length,
-                             config.task.type, task.min_length())
-               : fmt::format("evaluate.lengths has {}, and task {} makes lengths from {} to {}",
-                             length, config.task.type, task.min_length(), task.max_length()));
+           fmt::format("evaluate.lengths has {}, and task {} makes lengths from {} to {}", length,
+                       config.task.type, task.min_length(), most));
 }
+
+namespace {
+
+// What training gives its longest sequence: a sampler may move it far past its own length.
+void check_training_reach(const RunConfig& config, const Task& task, const EncodingTraits& traits,
+                          const PositionSampler& sampler, bool strict) {
+  const int64_t length = config.train.lengths.longest_only(task).high();
+  const int64_t tokens = task.model_length(length);
+  if (sampler.capacity() > 0 && tokens > sampler.capacity())
+    fail(place(config, "train", "lengths"),
+         fmt::format("train.lengths goes to {}: {} tokens with what the task adds, and positions "
+                     "{} has only {}",
+                     length, tokens, config.positions.type, sampler.capacity()));
+  if (!strict || traits.capacity == 0) return;
+  const int64_t limit = sampler.draw({.batch = 1, .length = tokens, .training = true}).limit;
+  if (limit > traits.capacity)
+    fail(config.positions.where,
+         fmt::format("positions {} gives training sequences of {} tokens positions up to {}, and "
+                     "encoding {} has capacity {}; raise encoding.capacity, choose what happens "
+                     "beyond it with encoding.beyond, or change what positions {} reaches",
+                     config.positions.type, tokens, limit - 1, config.encoding.type,
+                     traits.capacity, config.positions.type));
+}
+
+}  // namespace
 
 void check_reach(const RunConfig& config, const Task& task, const EncodingTraits& traits,
                  const PositionSampler& sampler) {
@@ -86,6 +117,7 @@ void check_reach(const RunConfig& config, const Task& task, const EncodingTraits
                                  : "; raise encoding.capacity, or choose what happens beyond it "
                                    "with encoding.beyond"));
   }
+  if (config.train.steps > 0) check_training_reach(config, task, traits, sampler, strict);
 }
 
 std::vector<std::string> check_run(const RunConfig& config, Context& context) {
@@ -107,6 +139,9 @@ std::vector<std::string> check_run(const RunConfig& config, Context& context) {
   model.causal = config.model.causal;
   model.train_length = task->model_length(config.train.lengths.high());
   model.position_limit = sampler->position_limit();
+  // Once without the encoding, which some numbers keep from being built.
+  const MemoryLimit limit = memory_limit();
+  check_memory(config, least_memory(config, *task, 0, sampler->samples_per_draw()), limit);
   ParameterStore store(context);
   const std::unique_ptr<PositionalEncoding> encoding = located(config.encoding.where, [&] {
     return entry_of<PositionalEncoding>(config.encoding, "encoding")
@@ -118,6 +153,13 @@ std::vector<std::string> check_run(const RunConfig& config, Context& context) {
          fmt::format("encoding {} has no meaning for keys ahead of the query: "
                      "it needs model.causal = true",
                      config.encoding.type));
+  double trained = 0;
+  for (const Parameter::Entry& entry : store.entries()) {
+    double numbers = 1;
+    for (int axis = 0; axis < entry.shape.rank(); ++axis) numbers *= double(entry.shape[axis]);
+    trained += numbers;
+  }
+  check_memory(config, least_memory(config, *task, trained, sampler->samples_per_draw()), limit);
   check_reach(config, *task, traits, *sampler);
   return data_notes(config, *task);
 }

@@ -15,15 +15,17 @@
 namespace longshot {
 
 // Builds the task (which opens its files), the encoding and the sampler, and checks everything
-// below. The context is only what modules are constructed with: no parameter gets storage. Returns
-// what a careful reader should know before it trains (data_notes).
+// below, and that the machine has the memory (experiments/memory_need.h). The context is only what
+// modules are constructed with: no parameter gets storage. Returns what a careful reader should know
+// before it trains (data_notes).
 std::vector<std::string> check_run(const RunConfig& config, Context& context);
 
 // Training and evaluation lengths are ones that the task makes; a causal task has a causal model.
 void check_task(const RunConfig& config, const Task& task);
 
-// Every evaluation length is within what a bounded encoding and the sampler can represent, unless
-// the config says what to do beyond (`encoding.beyond`). Placeholders count.
+// Every evaluation length, and every position that training may draw, is within what a bounded
+// encoding and the sampler can represent, unless the config says what to do beyond
+// (`encoding.beyond`). Placeholders count.
 void check_reach(const RunConfig& config, const Task& task, const EncodingTraits& traits,
                  const PositionSampler& sampler);
 

@@ -60,7 +60,7 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
   Context& context = encoder_.context();
   const int64_t per_sequence =
       std::max<int64_t>(1, encoder_.evaluation_bytes_per_sequence(task_.model_length(length)));
-  const int64_t limit = options_.memory_mb * 1024 * 1024;
+  const int64_t limit = std::min(options_.memory_mb, int64_t(1) << 40) * 1024 * 1024;
   if (per_sequence > limit && samples > 0 && length > largest_told_) {
     largest_told_ = length;
     log::warn(

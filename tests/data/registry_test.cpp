@@ -52,6 +52,19 @@ TEST_CASE("tasks: an in-range plan covers the training lengths evenly", "[data]"
   }
   CHECK(total == 512);
   CHECK(most - least <= 1);
+  // As counted one sample at a time, and without counting where the samples are many.
+  for (const int64_t range : {1, 2, 3, 7, 40, 1000})
+    for (const int64_t samples : {1, 2, 3, 6, 7, 8, 41, 512}) {
+      std::vector<LengthShare> expected;
+      for (int64_t i = 0; i < samples; ++i) {
+        const int64_t length = 5 + (2 * i + 1) * range / (2 * samples);
+        if (expected.empty() || expected.back().length != length) expected.push_back({length, 0});
+        ++expected.back().samples;
+      }
+      CHECK(task->in_range(Split::test, 5, 4 + range, samples) == expected);
+    }
+  CHECK(task->in_range(Split::test, 1, 2, int64_t(1) << 62) ==
+        std::vector<LengthShare>{{1, int64_t(1) << 61}, {2, int64_t(1) << 61}});
   CHECK(task->in_range(Split::test, 5, 5, 3) == std::vector<LengthShare>{{5, 3}});
 }
 

@@ -23,6 +23,9 @@ Context::~Context() {
 detail::Value& Context::new_value() {
   detail::Value* value;
   if (unused_values_.empty()) {
+    // Room to take every record back: the end of a step asks for no memory.
+    if (unused_values_.capacity() <= values_.size())
+      unused_values_.reserve(2 * values_.size() + 64);
     values_.emplace_back();
     value = &values_.back();
   } else {
@@ -45,15 +48,18 @@ Tensor Context::make(const Shape& shape, DType dtype, Lifetime lifetime, const c
   LONGSHOT_CHECK(lifetime == Lifetime::persistent || in_step_,
                  "tensor {} {}: step tensors can only be made inside a StepScope", name,
                  shape.to_string());
-  const Heap::Block block = (lifetime == Lifetime::step ? step_heap_ : persistent_heap_)
-                                .allocate(size_t(shape.elements() * size_of(dtype)));
   detail::Value& value = new_value();
   value.lifetime = lifetime;
   value.dtype = dtype;
   value.elements = shape.elements();
-  value.data_block = block;
-  value.data = block.data;
   value.name = name;
+  try {
+    value.data_block = heap_of(value).allocate(size_t(shape.elements() * size_of(dtype)));
+  } catch (const Error& error) {
+    release_value(value);
+    throw Error(fmt::format("{}, for tensor {} {}", error.what(), name, shape.to_string()));
+  }
+  value.data = value.data_block.data;
   return Tensor(&value, shape);
 }
 

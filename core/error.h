@@ -8,6 +8,7 @@
 #pragma once
 
 #include <fmt/core.h>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -22,6 +23,19 @@ class UsageError : public Error {
  public:
   using Error::Error;
 };
+
+// work(), where memory that the system refuses comes out as an Error that says during what:
+// std::bad_alloc says nothing. `doing` reads on from "while".
+template <class Work>
+decltype(auto) while_doing(const char* doing, const Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    throw Error(fmt::format("out of memory while {}", doing));
+  } catch (const std::length_error&) {  // more than any vector can hold
+    throw Error(fmt::format("out of memory while {}", doing));
+  }
+}
 
 }  // namespace longshot
 

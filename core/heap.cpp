@@ -29,6 +29,16 @@ Heap::~Heap() {
   for (const Slab& slab : slabs_) backend_.release(slab.data, slab.bytes);
 }
 
+// Room for the two records that an allocation may add, and for putting every record there is into
+// either list: a release then asks for nothing.
+void Heap::make_room() {
+  if (chunks_.size() + 2 <= chunks_.capacity()) return;
+  const size_t room = std::max<size_t>(64, 2 * chunks_.capacity());
+  free_.reserve(room);
+  unused_chunks_.reserve(room);
+  chunks_.reserve(room);
+}
+
 int32_t Heap::new_chunk() {
   if (!unused_chunks_.empty()) {
     const int32_t index = unused_chunks_.back();
@@ -46,7 +56,14 @@ void Heap::add_slab(size_t bytes) {
   LONGSHOT_CHECK(options_.limit == 0 || capacity_ + bytes <= options_.limit,
                  "heap {}: {} bytes more would pass the limit of {} bytes ({} in use)", name_,
                  bytes, options_.limit, used_);
-  void* data = backend_.allocate(bytes);
+  make_room();
+  slabs_.reserve(slabs_.size() + 1);
+  void* data = nullptr;
+  try {
+    data = backend_.allocate(bytes);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}, by heap {} ({} bytes in use)", error.what(), name_, used_));
+  }
   ++slabs_taken_;
   slabs_.push_back({data, bytes});
   capacity_ += bytes;
@@ -63,6 +80,8 @@ void Heap::remove_free(int32_t index) {
 }
 
 Heap::Block Heap::allocate(size_t bytes) {
+  if (join_slabs_) join_slabs();
+  make_room();
   const size_t needed = std::max(round_up(bytes), kAlignment) + 2 * options_.guard_bytes;
   const auto best_fit = [&] {
     int32_t best = -1;
@@ -79,7 +98,13 @@ Heap::Block Heap::allocate(size_t bytes) {
   int32_t index = best_fit();
   if (index < 0) {
     // Growing by half of what there is keeps the number of slabs logarithmic.
-    add_slab(std::max({needed, kSmallestSlab, round_up(capacity_ / 2)}));
+    const size_t wanted = std::max({needed, kSmallestSlab, round_up(capacity_ / 2)});
+    try {
+      add_slab(wanted);
+    } catch (const Error&) {
+      if (wanted == needed) throw;
+      add_slab(needed);
+    }
     index = best_fit();
   }
   remove_free(index);
@@ -113,8 +138,8 @@ Heap::Block Heap::allocate(size_t bytes) {
   return {chunk.data + options_.guard_bytes, index};
 }
 
-std::string Heap::guard_damage(const Chunk& chunk) const {
-  if (options_.guard_bytes == 0) return "";
+std::optional<Heap::Damage> Heap::guard_damage(const Chunk& chunk) const {
+  if (options_.guard_bytes == 0) return std::nullopt;
   const auto intact = [](const char* begin, const char* end) {
     return std::all_of(begin, end,
                        [](char byte) { return static_cast<unsigned char>(byte) == kGuardPattern; });
@@ -122,25 +147,24 @@ std::string Heap::guard_damage(const Chunk& chunk) const {
   const char* data = chunk.data + options_.guard_bytes;
   const bool before = intact(chunk.data, data);
   const bool after = intact(data + chunk.requested, chunk.data + chunk.bytes);
-  if (before && after) return "";
-  return fmt::format("heap {}: the bytes {} a block of {} bytes were overwritten", name_,
-                     before ? "after" : "before", chunk.requested);
+  if (before && after) return std::nullopt;
+  return Damage{chunk.requested, !before};
 }
 
 void Heap::check_guards() const {
-  LONGSHOT_CHECK(damage_.empty(), "{}", damage_);
-  for (const Chunk& chunk : chunks_) {
-    if (!chunk.exists || !chunk.in_use) continue;
-    const std::string damage = guard_damage(chunk);
-    LONGSHOT_CHECK(damage.empty(), "{}", damage);
-  }
+  std::optional<Damage> damage = damage_;
+  for (const Chunk& chunk : chunks_)
+    if (!damage && chunk.exists && chunk.in_use) damage = guard_damage(chunk);
+  if (damage)
+    throw Error(fmt::format("heap {}: the bytes {} a block of {} bytes were overwritten", name_,
+                            damage->before ? "before" : "after", damage->requested));
 }
 
 void Heap::release(Block block) {
   LONGSHOT_CHECK(block.index >= 0 && size_t(block.index) < chunks_.size() &&
                      chunks_[block.index].exists && chunks_[block.index].in_use,
                  "heap {}: released a block that is not in use", name_);
-  if (damage_.empty()) damage_ = guard_damage(chunks_[block.index]);
+  if (!damage_) damage_ = guard_damage(chunks_[block.index]);
   used_ -= chunks_[block.index].bytes;
   make_free(block.index);
 }
@@ -175,31 +199,40 @@ void Heap::reserve(size_t bytes) {
   for (const Slab& slab : slabs_) backend_.release(slab.data, slab.bytes);
   const size_t target = std::max(round_up(bytes), capacity_);
   slabs_.clear();
-  chunks_.clear();
-  unused_chunks_.clear();
-  free_.clear();
+  forget_blocks();
   capacity_ = 0;
   if (target > 0) add_slab(target);
 }
 
-void Heap::release_all() {
-  for (const Chunk& chunk : chunks_)
-    if (damage_.empty() && chunk.exists && chunk.in_use) damage_ = guard_damage(chunk);
-  used_ = 0;
-  trace_ = 0;
-  if (slabs_.size() > 1) {
+// A system may have the memory in pieces only: then the heap grows again, slab by slab.
+void Heap::join_slabs() {
+  join_slabs_ = false;
+  try {
     reserve(capacity_);
-    return;
+  } catch (const Error&) {
   }
+}
+
+void Heap::forget_blocks() {
   chunks_.clear();
   unused_chunks_.clear();
   free_.clear();
-  if (!slabs_.empty()) {
+  join_slabs_ = false;
+}
+
+void Heap::release_all() {
+  for (const Chunk& chunk : chunks_)
+    if (!damage_ && chunk.exists && chunk.in_use) damage_ = guard_damage(chunk);
+  used_ = 0;
+  trace_ = 0;
+  forget_blocks();
+  for (const Slab& slab : slabs_) {
     const int32_t index = new_chunk();
-    chunks_[index].data = static_cast<char*>(slabs_[0].data);
-    chunks_[index].bytes = slabs_[0].bytes;
+    chunks_[index].data = static_cast<char*>(slab.data);
+    chunks_[index].bytes = slab.bytes;
     free_.push_back(index);
   }
+  join_slabs_ = slabs_.size() > 1;
 }
 
 }  // namespace longshot

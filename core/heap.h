@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,10 +39,11 @@ class Heap {
   };
 
   Block allocate(size_t bytes);  // alignment 256 bytes; zero bytes get a valid block too
-  void release(Block block);     // overwritten guards are remembered for check_guards()
-  void reserve(size_t bytes);    // one slab of at least this capacity, if nothing is in use
-  void release_all();         // forgets every block; several slabs become one of their total size
-  void check_guards() const;  // Error when a guard was overwritten, in this step or before
+  // Neither of the two asks for memory, so both may run while an exception is on its way.
+  void release(Block block);   // overwritten guards are remembered for check_guards()
+  void release_all();          // forgets every block; before the next, several slabs become one
+  void reserve(size_t bytes);  // one slab of at least this capacity, if nothing is in use
+  void check_guards() const;   // Error when a guard was overwritten, in this step or before
 
   size_t used() const { return used_; }                 // bytes in use now
   size_t peak() const { return peak_; }                 // most ever in use
@@ -65,11 +67,18 @@ class Heap {
     bool in_use = false;
     bool exists = false;
   };
+  struct Damage {  // an overwritten guard
+    size_t requested = 0;
+    bool before = false;  // before the block, or after it
+  };
+  void make_room();
   int32_t new_chunk();
   void add_slab(size_t bytes);
+  void join_slabs();
+  void forget_blocks();
   void make_free(int32_t index);
   void remove_free(int32_t index);
-  std::string guard_damage(const Chunk& chunk) const;  // "" when intact
+  std::optional<Damage> guard_damage(const Chunk& chunk) const;  // none when intact
 
   Backend& backend_;
   std::string name_;
@@ -78,7 +87,8 @@ class Heap {
   std::vector<Chunk> chunks_;
   std::vector<int32_t> unused_chunks_;  // records free for reuse
   std::vector<int32_t> free_;           // free chunks, in no particular order
-  std::string damage_;                  // the first overwritten guard seen
+  std::optional<Damage> damage_;        // the first overwritten guard seen
+  bool join_slabs_ = false;             // release_all met several
   size_t used_ = 0, peak_ = 0, capacity_ = 0;
   int64_t slabs_taken_ = 0, allocations_ = 0;
   uint64_t trace_ = 0;

@@ -6,14 +6,20 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 #include <omp.h>
+#include <string>
 
 #include "core/cpu/scratch.h"
 
 namespace longshot {
 
-int threads();            // current number of worker threads
-void set_threads(int n);  // n >= 1; 0 = all processors this process may use
+int threads();                 // current number of worker threads
+std::string threads_reason();  // who decided it, in words
+// n >= 1; 0: OMP_NUM_THREADS, else the processors that this process may use, or fewer where a
+// container has a quota (core/machine.h).
+void set_threads(int n);
 
 namespace detail {
 template <class Body>
@@ -25,12 +31,28 @@ void run_pieces(const Body& body, int64_t begin, int64_t end) {
 struct alignas(64) Share {
   std::atomic<int64_t> next{0};
 };
+
+// What was thrown in a parallel region, where an exception must not leave a thread: of those that
+// threw, the lowest piece's.
+class RegionFailure {
+ public:
+  void keep(int64_t piece) noexcept;  // in a handler
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr first_;
+  int64_t piece_ = 0;
+};
 }  // namespace detail
 
 // Calls body(piece) for every piece in [0, pieces). `parallel` = false runs on the calling thread
 // (for work too small to pay for a barrier, about 5 us). A thread takes the pieces of its own share
 // in order, neighbours in memory, and then what is left of the others': processors are seldom
-// equally fast (efficiency cores, a neighbour on the other hyper-thread).
+// equally fast (efficiency cores, a neighbour on the other hyper-thread). What a piece throws is
+// thrown here, after the pieces that had begun; no further one begins.
 template <class Body>
 void parallel_for(int64_t pieces, const Body& body, bool parallel = true) {
   // All ways to run go through one compiled copy of the body: in a second copy the compiler may
@@ -48,17 +70,25 @@ void parallel_for(int64_t pieces, const Body& body, bool parallel = true) {
   const int shares = std::min(count, kMostShares);
   const int64_t batch = std::max<int64_t>(1, pieces / (64 * shares));  // of small pieces, several
   for (int i = 0; i < shares; ++i) share[size_t(i)].next = pieces * i / shares;
+  detail::RegionFailure failure;
 #pragma omp parallel num_threads(count)
   {
-    cpu::even_out_scratch();
-    const int own = omp_get_thread_num();
-    for (int i = own; i < own + shares; ++i) {
-      std::atomic<int64_t>& next = share[size_t(i % shares)].next;
-      const int64_t end = pieces * (i % shares + 1) / shares;
-      for (int64_t piece; (piece = next.fetch_add(batch, std::memory_order_relaxed)) < end;)
-        run(body, piece, std::min(piece + batch, end));
+    int64_t piece = 0;
+    try {
+      cpu::even_out_scratch();
+      const int own = omp_get_thread_num();
+      for (int i = own; i < own + shares; ++i) {
+        std::atomic<int64_t>& next = share[size_t(i % shares)].next;
+        const int64_t end = pieces * (i % shares + 1) / shares;
+        while ((piece = next.fetch_add(batch, std::memory_order_relaxed)) < end)
+          run(body, piece, std::min(piece + batch, end));
+      }
+    } catch (...) {
+      failure.keep(piece);
+      for (detail::Share& each : share) each.next = pieces;
     }
   }
+  failure.rethrow();
 }
 
 }  // namespace longshot

@@ -31,11 +31,14 @@ void Tape::backward(const Tensor& loss) {
   Gradient seed(loss);
   const Gradient::Target target = seed.target();
   loss.context().fill(target.data, loss.dtype(), 1, 1.0);
+  struct Destroy {
+    void operator()(Node* node) const { node->~Node(); }
+  };
   while (!nodes_.empty()) {
-    Node* node = nodes_.back();
+    // Destroyed in any case: what a node throws must not keep what it saved.
+    const std::unique_ptr<Node, Destroy> node(nodes_.back());
     nodes_.pop_back();
     if (node->reached()) node->backward();
-    node->~Node();
   }
   chunk_ = 0;
   offset_ = 0;

@@ -46,6 +46,8 @@ class Tape {
   template <class NodeType, class... Arguments>
   void record(Arguments&&... arguments) {
     void* memory = allocate(sizeof(NodeType), alignof(NodeType));
+    // First, so that no node is made that could not be kept, and so never destroyed.
+    if (nodes_.size() == nodes_.capacity()) nodes_.reserve(2 * nodes_.size() + 64);
     nodes_.push_back(new (memory) NodeType(std::forward<Arguments>(arguments)...));
   }
 

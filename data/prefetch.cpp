@@ -1,5 +1,6 @@
 #include "data/prefetch.h"
 
+#include <system_error>
 #include <utility>
 
 #include "core/error.h"
@@ -14,7 +15,11 @@ Prefetcher::Prefetcher(const Task& task, const PrefetchPlan& plan) : plan_(plan)
                  plan.end_step);
   total_ = (plan.end_step - plan.first_step) * uint64_t(plan.accumulate);
   ring_.resize(size_t(plan.depth));
-  thread_ = std::jthread([this](std::stop_token stop) { work(stop); });
+  try {
+    thread_ = std::jthread([this](std::stop_token stop) { work(stop); });
+  } catch (const std::system_error& error) {
+    throw Error(fmt::format("cannot start the thread that prepares batches: {}", error.what()));
+  }
 }
 
 Prefetcher::~Prefetcher() {
@@ -45,9 +50,11 @@ void Prefetcher::work(std::stop_token stop) {
       if (!free || stop.stop_requested()) return;
     }
     try {
-      batcher_.training(plan_.seed, plan_.first_step + item / accumulate, plan_.lengths,
-                        plan_.batch * plan_.accumulate, int64_t(item % accumulate) * plan_.batch,
-                        plan_.batch, ring_[size_t(item % depth)]);
+      while_doing("preparing a training batch", [&] {
+        batcher_.training(plan_.seed, plan_.first_step + item / accumulate, plan_.lengths,
+                          plan_.batch * plan_.accumulate, int64_t(item % accumulate) * plan_.batch,
+                          plan_.batch, ring_[size_t(item % depth)]);
+      });
     } catch (...) {
       const std::lock_guard lock(mutex_);
       failure_ = std::current_exception();

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include "core/config.h"
 #include "core/error.h"
@@ -31,7 +32,7 @@ int run(int argc, char** argv) {
   std::string device;
   int64_t threads = 0;
   app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->type_name("DEVICE");
-  app.add_option("--threads", threads, "worker threads; 0: all processors")
+  app.add_option("--threads", threads, "worker threads; 0: OMP_NUM_THREADS, else the processors this process may use")
       ->check(CLI::Range(0, 1024));
 
   RunArguments run;
@@ -180,6 +181,9 @@ int main(int argc, char** argv) {
   } catch (const longshot::UsageError& error) {
     fmt::print(stderr, "longshot: {}\n", error.what());
     return 2;
+  } catch (const std::bad_alloc&) {  // where no work said what it was (while_doing)
+    std::fprintf(stderr, "longshot: out of memory in `longshot %s`\n", argc > 1 ? argv[1] : "");
+    return 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "longshot: {}\n", error.what());
     return 1;

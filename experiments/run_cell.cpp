@@ -53,7 +53,7 @@ bool constant_is_chance(const RunConfig& config, const Task& task) {
 int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
   const RunConfig& config = run.config;
   BuiltModel built = build_model(config);
-  log::note("threads {}", threads());
+  log::note("threads {} ({})", threads(), threads_reason());
   log_parameters(*built.encoder);
 
   TrainerOptions options;
@@ -66,7 +66,7 @@ int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
   options.capture = config.device.capture;
   options.label = display.label;
   Trainer trainer(*built.encoder, *built.task, options);
-  const TrainResult trained = trainer.run();
+  const TrainResult trained = while_doing("training", [&] { return trainer.run(); });
   if (trained.outcome == Outcome::interrupted) {
     log::note("{}", trained.message);
     return kExitStopped;
@@ -80,7 +80,8 @@ int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
   const double begin = now_seconds();
   Evaluator evaluator(*built.encoder, *built.task, config.evaluate, uint64_t(config.seed));
   StoredEvaluation evaluation;
-  evaluation.scores = evaluator.all(lengths.low(), lengths.high());
+  evaluation.scores = while_doing("evaluating the trained model",
+                                  [&] { return evaluator.all(lengths.low(), lengths.high()); });
   evaluation.seconds = now_seconds() - begin;
   if (evaluation.scores.stopped) {
     log::note("stopped by a signal while evaluating");
@@ -146,7 +147,8 @@ EncoderInterface interface_of(const Task& task, const RunConfig& config) {
 
 BuiltModel build_model(const RunConfig& config, bool log_choice, BackendWrapper wrap) {
   BuiltModel built;
-  built.task = make_task(config.task.type, config.task.options);
+  built.task = while_doing("loading the task's data",
+                           [&] { return make_task(config.task.type, config.task.options); });
   if (built.task->spec().causal && !config.model.causal) {
     throw UsageError(
         fmt::format("{}: task {} predicts later inputs; it needs model.causal = true, or every "
@@ -159,9 +161,11 @@ BuiltModel build_model(const RunConfig& config, bool log_choice, BackendWrapper 
   if (log_choice) log::note("device {}: {}", built.backend->name(), reason);
   if (wrap != nullptr) built.backend = wrap(std::move(built.backend));
   built.context = std::make_unique<Context>(*built.backend);
-  built.encoder = std::make_unique<Encoder>(
-      *built.context, config.model, config.encoding.with_type(), config.positions.with_type(),
-      interface_of(*built.task, config), uint64_t(config.seed));
+  built.encoder = while_doing("building the model", [&] {
+    return std::make_unique<Encoder>(*built.context, config.model, config.encoding.with_type(),
+                                     config.positions.with_type(),
+                                     interface_of(*built.task, config), uint64_t(config.seed));
+  });
   return built;
 }
 
@@ -235,7 +239,7 @@ int run_cell(const CellRun& run, const CellDisplay& display) {
     status.message = message;
     try {
       write_status(run.folder, status);
-    } catch (const Error& error) {  // a full disk: the reason is on its way already
+    } catch (const std::exception& error) {  // a full disk: the reason is on its way already
       log::error("{}", error.what());
     }
     return code;

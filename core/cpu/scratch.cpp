@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
-#include <new>
 #include <omp.h>
 #include <vector>
 
@@ -25,7 +25,11 @@ struct Block {
 };
 Block make_block(int64_t bytes) {
   void* memory = allocate_pages(size_t(bytes));
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr)
+    throw Error(
+        fmt::format("cpu: out of memory: {} bytes ({:.1f} MiB) asked for as scratch memory of "
+                    "a kernel",
+                    bytes, double(bytes) / 1048576.0));
   return Block{std::unique_ptr<std::byte, Release>(static_cast<std::byte*>(memory)), bytes};
 }
 
@@ -55,7 +59,7 @@ void hold_one_block(Allocator& a, int64_t bytes) {
   a.blocks.clear();
   try {
     a.blocks.push_back(make_block(bytes));
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
   }
 }
 

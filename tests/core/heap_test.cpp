@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <cstring>
 #include <set>
+#include <string>
 
+#include "core/context.h"
 #include "core/random.h"
 #include "tests/catch.h"
 #include "tests/support/reference_backend.h"
@@ -131,6 +133,43 @@ TEST_CASE("heap: misuse is an error") {
   heap.release(block);
   CHECK_THROWS_WITH(heap.release(block), ContainsSubstring("not in use"));
   CHECK_THROWS_WITH(heap.release({}), ContainsSubstring("not in use"));
+}
+
+// Gives out no block above a size, as a device whose free memory lies in pieces.
+struct Fragmented : ReferenceBackend {
+  void* allocate(size_t bytes) override {
+    if (bytes > largest) throw Error("no block of " + std::to_string(bytes) + " bytes");
+    return ReferenceBackend::allocate(bytes);
+  }
+  size_t largest = SIZE_MAX;
+};
+
+TEST_CASE("heap: memory that the system has in pieces only is used in pieces") {
+  Fragmented backend;
+  Heap heap(backend, "step");
+  for (int i = 0; i < 3; ++i) heap.allocate(kMegabyte);
+  CHECK(heap.slabs_taken() == 3);
+  backend.largest = kMegabyte;
+  heap.release_all();  // asks for nothing
+  CHECK(heap.slabs_taken() == 3);
+  CHECK(heap.used() == 0);
+  for (int i = 0; i < 4; ++i) heap.allocate(kMegabyte);  // one slab of 3 MiB is refused
+  CHECK(heap.capacity() == 4 * kMegabyte);
+  CHECK(heap.slabs_taken() == 7);
+}
+
+TEST_CASE("heap: refused memory says how much, by whom and for what; what was there stays") {
+  Fragmented backend;
+  Context context(backend, ContextOptions{DType::f32, {}});
+  const StepScope step(context);
+  const Tensor kept = context.from_host<float>(std::vector<float>{1, 2}, {2});
+  backend.largest = 1000;
+  CHECK_THROWS_WITH(context.make({1000, 1000}, DType::f32, Lifetime::step, "hidden layer"),
+                    ContainsSubstring("no block of 4000000 bytes") &&
+                        ContainsSubstring("heap step (256 bytes in use)") &&
+                        ContainsSubstring("tensor hidden layer (1000, 1000)"));
+  CHECK(kept.to_host<float>() == std::vector<float>{1, 2});
+  CHECK(context.from_host<float>(std::vector<float>{3}, {1}).to_host<float>()[0] == 3);
 }
 
 }  // namespace

@@ -155,5 +155,35 @@ TEST_CASE("memory: backward frees gradients as it goes") {
   CHECK(x.gradient_to_host<float>()[5] == 2.0f / float(1 << 30));
 }
 
+class Failing final : public Node {
+ public:
+  Failing(const Tensor& saved, int* destroyed) : saved_(saved), destroyed_(destroyed) {}
+  ~Failing() override { ++*destroyed_; }
+  const char* name() const override { return "failing"; }
+  bool reached() const override { return true; }
+  void backward() override { throw Error("this one fails"); }
+
+ private:
+  Tensor saved_;
+  int* destroyed_;
+};
+
+TEST_CASE("tape: a node that throws is destroyed and gives back what it saved") {
+  Context context(reference_backend(), ContextOptions{DType::f32, {}});
+  const StepScope step(context);
+  const Tensor x = value(context, {3}, {}, true);
+  Tensor saved = value(context, std::vector<double>(1000, 1.0), {1000});
+  const Tensor z = ops::square(x);
+  const size_t used = context.step_heap().used();
+  int destroyed = 0;
+  context.tape().record<Failing>(saved, &destroyed);
+  saved = Tensor();
+  CHECK_THROWS_WITH(context.tape().backward(z), ContainsSubstring("this one fails"));
+  CHECK(destroyed == 1);
+  CHECK(context.step_heap().used() == used - 4096 + 256);  // and the gradient of z was made
+  context.tape().clear();
+  CHECK(destroyed == 1);
+}
+
 }  // namespace
 }  // namespace longshot::testing

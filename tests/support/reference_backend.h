@@ -7,7 +7,7 @@
 
 namespace longshot::testing {
 
-class ReferenceBackend final : public Backend {
+class ReferenceBackend : public Backend {
  public:
   const char* name() const override { return "reference"; }
   std::string description() const override { return "plain loops in double precision"; }

@@ -95,7 +95,11 @@ Tensor Context::adopt(void* data, void* gradient, const Shape& shape, DType dtyp
 }
 
 void Context::allocate_gradient(detail::Value& value) {
-  value.gradient_block = heap_of(value).allocate(size_t(value.elements * size_of(value.dtype)));
+  try {
+    value.gradient_block = heap_of(value).allocate(size_t(value.elements * size_of(value.dtype)));
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}, for the gradient of tensor {}", error.what(), value.name));
+  }
   value.gradient = value.gradient_block.data;
 }
 

@@ -24,7 +24,7 @@ std::string text_of(const std::string& folder, const char* key) {
 
 }  // namespace
 
-TEST_CASE("a run whose memory is refused ends as failed, with what was refused") {
+TEST_CASE("a run whose memory is refused ends as failed, with what was refused", "[ulimit]") {
   const Folder folder;
   const std::string words =
       "run " + folder.write("a.toml", tiny_config()) +
@@ -45,7 +45,8 @@ TEST_CASE("a run whose memory is refused ends as failed, with what was refused")
   CHECK_THAT(longshot::read_file(run + "/log.txt"), ContainsSubstring(message));
 }
 
-TEST_CASE("a run that the limit on memory cannot hold is refused before anything is written") {
+TEST_CASE("a run that the limit on memory cannot hold is refused before anything is written",
+          "[ulimit]") {
   const Folder folder;
   const std::string words = "run " + folder.write("a.toml", tiny_config()) +
                             " device.type=cpu train.batch=10000 train.lengths.max=1000 --out " +

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/random.h"
+#include "experiments/identity_keys.h"
 
 namespace longshot {
 
@@ -176,10 +177,12 @@ ConfigTable trained_part(const RunConfig& config, const std::string& auto_device
 }
 
 std::string identity_of(const RunConfig& config, const std::string& auto_device,
-                        const Schema& schema) {
-  ConfigTable table = trained_part(config, auto_device);
+                        const Schema& schema, int64_t bits_version) {
+  ConfigTable table = lasting_part(trained_part(config, auto_device), schema);
   replace_files(table, schema, content_of);
-  return hash_text(table.to_toml());
+  std::string text = table.to_toml();
+  if (bits_version > 1) text += fmt::format("\nbits_version = {}\n", bits_version);
+  return hash_text(text);
 }
 
 void name_folders(std::vector<Cell>& cells, const std::string& auto_device, const Schema& schema) {

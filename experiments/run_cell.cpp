@@ -50,7 +50,8 @@ bool constant_is_chance(const RunConfig& config, const Task& task) {
                      [&](int64_t length) { return task.output_length(length) == 1; });
 }
 
-int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
+// `message`: why it ended so, where it was not finished.
+int train_and_evaluate(const CellRun& run, const CellDisplay& display, std::string& message) {
   const RunConfig& config = run.config;
   BuiltModel built = build_model(config);
   log::note("threads {} ({})", threads(), threads_reason());
@@ -67,13 +68,10 @@ int train_and_evaluate(const CellRun& run, const CellDisplay& display) {
   options.label = display.label;
   Trainer trainer(*built.encoder, *built.task, options);
   const TrainResult trained = while_doing("training", [&] { return trainer.run(); });
-  if (trained.outcome == Outcome::interrupted) {
-    log::note("{}", trained.message);
-    return kExitStopped;
-  }
-  if (trained.outcome == Outcome::diverged) {
-    log::note("{}", trained.message);
-    return kExitDiverged;
+  if (trained.outcome != Outcome::done) {
+    message = trained.message;
+    log::note("{}", message);
+    return trained.outcome == Outcome::interrupted ? kExitStopped : kExitDiverged;
   }
 
   const LengthOptions lengths = config.train.lengths.resolve(config.train.steps, *built.task);
@@ -208,16 +206,7 @@ bool can_resume(const CellRun& run) {
   try {
     BuiltModel built = build_model(run.config, false);
     Optimizer optimizer(built.encoder->parameters(), run.config.train);
-    const TrainingProgress progress =
-        load_training_state(path, *built.encoder, optimizer, run.identity);
-    std::error_code error;
-    const std::pair<const char*, int64_t> files[] = {{"/metrics.jsonl", progress.metrics_bytes},
-                                                     {"/timing.jsonl", progress.timing_bytes}};
-    for (const auto& [name, bytes] : files) {
-      const auto size = std::filesystem::file_size(run.folder + name, error);
-      if (bytes > 0 && (error || int64_t(size) < bytes))
-        throw Error(fmt::format("{}{} is shorter than the checkpoint says", run.folder, name));
-    }
+    load_training_state(path, *built.encoder, optimizer, run.identity);
     return true;
   } catch (const std::exception& error) {
     log::warn("{}: starts over, its checkpoint is of no use: {}", run.cell, error.what());
@@ -247,9 +236,10 @@ int run_cell(const CellRun& run, const CellDisplay& display) {
   try {
     status.state = RunState::running;
     write_status(run.folder, status);
-    const int code = train_and_evaluate(run, display);
+    std::string message;
+    const int code = train_and_evaluate(run, display, message);
     if (code == kExitStopped) return finish(RunState::interrupted, code, "stopped by a signal");
-    if (code == kExitDiverged) return finish(RunState::diverged, code, "the loss was not finite");
+    if (code == kExitDiverged) return finish(RunState::diverged, code, message);
     return finish(RunState::finished, code, "");
   } catch (const UsageError& error) {
     log::note("{}", error.what());

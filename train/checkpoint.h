@@ -1,13 +1,12 @@
 // Checkpoints. Two files in a run's folder:
 //   checkpoint.safetensors       the parameters under their path names, with metadata that says how
-//   the model is
-//                                built: what eval, predict and init_from read
+//                                the model is built: what eval, predict and init_from read
 //   training_state.safetensors   everything a resumed run needs, the parameters included: one file,
-//   so that a
-//                                kill between two writes cannot leave halves of different steps;
-//                                written last, so that a state that says "finished" stands beside
-//                                the final parameters
-// Both are written aside and renamed.
+//                                so that a kill between two writes cannot leave halves of different
+//                                steps; written last, so that a state that says "finished" stands
+//                                beside the final parameters
+// Both are written aside and renamed, hold their arrays by name and shape, and prove their contents
+// by a hash (train/stored_tensors.h). docs/formats.md describes them.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +21,13 @@ namespace longshot {
 
 // What training remembers beside parameters and moments.
 struct TrainingProgress {
-  int64_t step = 0;        // optimizer steps done
-  double best_loss = 0;    // of the in-range validation loss
-  int64_t best_step = -1;  // -1: no evaluation yet
-  int64_t evaluations_since_best = 0;
-  int64_t metrics_bytes = 0;  // length of metrics.jsonl at this point
+  int64_t step = 0;                       // optimizer steps done
+  double best_loss = 0;                   // the lowest in-range validation loss
+  int64_t best_step = -1;                 // -1: no evaluation yet
+  double patience_loss = 0;               // the loss that the next one must undercut by min_delta
+  int64_t evaluations_since_best = 0;     // since one did
+  int64_t updates = 0, updated_step = 0;  // updates made, and the last step seen to have made one
+  int64_t metrics_bytes = 0;              // length of metrics.jsonl at this point
   int64_t timing_bytes = 0;
   std::vector<double> pending_losses;  // of steps since the last log line
   int64_t pending_tokens = 0;
@@ -41,8 +42,10 @@ struct TrainingProgress {
 
 void save_parameters(const std::string& path, const Encoder& encoder);
 // Reads names and shapes into the store; every tensor must be there with the right shape and none
-// may be left over. A file written by save_parameters for another encoding, or the same encoding
-// with options that change what the parameters mean, is refused. UsageError naming file and tensor.
+// may be left over. F16, BF16 and F64 are converted, which the log says. A file written by
+// save_parameters for another encoding, or the same encoding with options that change what the
+// parameters mean, is refused, and so is one that was changed since. UsageError naming file and
+// tensor.
 void load_parameters(const std::string& path, Encoder& encoder);
 // How the model in a checkpoint was built, from its metadata.
 struct CheckpointModel {

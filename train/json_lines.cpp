@@ -1,5 +1,6 @@
 #include "train/json_lines.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -7,39 +8,49 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/log.h"
 
 namespace longshot {
 
-JsonLines::JsonLines(const std::string& path, int64_t keep_bytes) : path_(path) {
-  file_ = std::fopen(path.c_str(), "ab");
-  if (file_ == nullptr) throw Error(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  std::fseek(file_, 0, SEEK_END);
-  const int64_t size = std::ftell(file_);
-  if (size < keep_bytes) {
-    std::fclose(file_);
-    file_ = nullptr;
-    throw Error(
-        fmt::format("{}: holds {} bytes, the checkpoint knows of {}: the run folder is damaged",
-                    path, size, keep_bytes));
+namespace {
+
+// The end of the last whole line within the first `bytes`.
+int64_t whole_lines(std::FILE* file, int64_t bytes) {
+  while (bytes > 0) {
+    std::fseek(file, bytes - 1, SEEK_SET);
+    if (std::fgetc(file) == '\n') break;
+    --bytes;
   }
-  if (ftruncate(fileno(file_), keep_bytes) != 0)
-    throw Error(fmt::format("cannot cut {} back: {}", path, std::strerror(errno)));
-  bytes_ = keep_bytes;
+  return bytes;
 }
 
-JsonLines::~JsonLines() {
-  if (file_ != nullptr) std::fclose(file_);
+}  // namespace
+
+JsonLines::JsonLines(const std::string& path, int64_t keep_bytes)
+    : path_(path), file_(std::fopen(path.c_str(), "a+b")) {
+  if (file_ == nullptr) throw Error(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  std::fseek(file_.get(), 0, SEEK_END);
+  const int64_t size = std::ftell(file_.get());
+  bytes_ = whole_lines(file_.get(), std::min(size, keep_bytes));
+  if (bytes_ < keep_bytes)
+    log::warn(
+        "{}: the checkpoint knows of {} bytes, and {} of them are there: the lines in between are "
+        "lost, training goes on",
+        path, keep_bytes, bytes_);
+  if (ftruncate(fileno(file_.get()), bytes_) != 0)
+    throw Error(fmt::format("cannot cut {} back: {}", path, std::strerror(errno)));
 }
 
 void JsonLines::write(std::string_view object) {
-  const bool failed = std::fwrite(object.data(), 1, object.size(), file_) != object.size() ||
-                      std::fputc('\n', file_) == EOF || std::fflush(file_) != 0;
+  std::FILE* file = file_.get();
+  const bool failed = std::fwrite(object.data(), 1, object.size(), file) != object.size() ||
+                      std::fputc('\n', file) == EOF || std::fflush(file) != 0;
   if (failed) throw Error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
   bytes_ += int64_t(object.size()) + 1;
 }
 
 void JsonLines::sync() {
-  if (fdatasync(fileno(file_)) != 0)
+  if (fdatasync(fileno(file_.get())) != 0)
     throw Error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,11 +15,10 @@ namespace longshot {
 
 class JsonLines {
  public:
-  // Opens for appending after cutting the file to `keep_bytes` (longer than the file is: Error).
+  // Opens for appending after cutting the file to the whole lines within its first `keep_bytes`.
+  // Lines that are missing there (the file was shortened or deleted) are a gap that the log tells:
+  // they are a record of training, which goes on without them.
   JsonLines(const std::string& path, int64_t keep_bytes);
-  ~JsonLines();
-  JsonLines(const JsonLines&) = delete;
-  JsonLines& operator=(const JsonLines&) = delete;
 
   void write(std::string_view object);  // one line; flushed to the system
   void sync();                          // to the disk, before a checkpoint counts on these lines
@@ -26,7 +26,10 @@ class JsonLines {
 
  private:
   std::string path_;
-  std::FILE* file_ = nullptr;
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
   int64_t bytes_ = 0;
 };
 

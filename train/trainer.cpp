@@ -22,6 +22,11 @@ namespace {
 // Steps whose losses may wait on the device before the host reads them.
 constexpr int64_t kLossRing = 256;
 
+// Steps without one update after which a log line ends the run as diverged. A batch without a
+// counted target, or a gradient that overflows now and then, skips one update or a few; parameters
+// that give no finite gradient any more skip all that follow.
+constexpr int64_t kStepsWithoutUpdate = 100;
+
 std::string score_json(const Score& score) {
   return JsonObject()
       .add("samples", score.samples)
@@ -172,6 +177,7 @@ void Trainer::read_losses(int64_t step) {
     progress_.last_loss = loss;
     if (!std::isfinite(loss) && !diverged_) {
       diverged_ = true;
+      divergence_ = fmt::format("the loss was not finite at or before step {}", step);
       log::error("step {}: the loss is {}; the run has diverged", step - losses_written_ + i + 1,
                  loss);
     }
@@ -190,6 +196,23 @@ double Trainer::latest_loss() const {
   return loss;
 }
 
+// A run whose updates are all skipped would train nothing to its end.
+void Trainer::check_updates(int64_t step, int64_t updates) {
+  if (updates > progress_.updates) {
+    progress_.updates = updates;
+    progress_.updated_step = step;
+  }
+  const bool last = step == options_.train.steps;
+  const int64_t without = step - progress_.updated_step;
+  if (diverged_ || (without < kStepsWithoutUpdate && !(last && updates == 0))) return;
+  diverged_ = true;
+  divergence_ = fmt::format(
+      "no update in {} steps up to step {}: in each of them no target counted, or the gradient was "
+      "not finite",
+      without, step);
+  log::error("{}; the run has diverged", divergence_);
+}
+
 void Trainer::log_step(int64_t step) {
   const UpdateState update = optimizer_.state();
   if (update.skipped_steps > skipped_seen_) {
@@ -199,6 +222,7 @@ void Trainer::log_step(int64_t step) {
         step, update.skipped_steps - skipped_seen_);
     skipped_seen_ = update.skipped_steps;
   }
+  check_updates(step, int64_t(update.adam_step));
   double mean = 0;
   for (const double loss : progress_.pending_losses) mean += loss;
   if (!progress_.pending_losses.empty()) mean /= double(progress_.pending_losses.size());
@@ -210,7 +234,7 @@ void Trainer::log_step(int64_t step) {
         .add("gradient_norm", std::sqrt(update.squared_norm))
         .add("tokens", progress_.tokens);
     if (update.skipped_steps > 0) line.add("skipped_steps", int64_t(update.skipped_steps));
-    if (!std::isfinite(mean)) line.add("diverged", true);
+    if (diverged_ || !std::isfinite(mean)) line.add("diverged", true);
     files_->metrics.write(line.text());
   }
   progress_.pending_losses.clear();
@@ -232,14 +256,19 @@ void Trainer::evaluate(int64_t step) {
   }
   log::info("{}{}step {}: in range loss {:.4g}, accuracy {:.2f} %", options_.label,
             options_.label.empty() ? "" : ": ", step, score.loss, 100 * score.accuracy.value);
-  const bool improved =
-      std::isfinite(score.loss) &&
-      (progress_.best_step < 0 || score.loss < progress_.best_loss - options_.train.min_delta);
-  if (improved) {
+  // The best is the lowest loss; min_delta is for patience alone. A loss that is not finite is
+  // neither.
+  const bool first = progress_.best_step < 0, measured = std::isfinite(score.loss);
+  const bool patient =
+      measured && (first || score.loss < progress_.patience_loss - options_.train.min_delta);
+  if (measured && (first || score.loss < progress_.best_loss)) {
     progress_.best_loss = score.loss;
     progress_.best_step = step;
-    progress_.evaluations_since_best = 0;
     if (options_.train.keep == "best") optimizer_.save_best();
+  }
+  if (patient) {
+    progress_.patience_loss = score.loss;
+    progress_.evaluations_since_best = 0;
   } else {
     ++progress_.evaluations_since_best;
   }
@@ -384,8 +413,7 @@ TrainResult Trainer::run() {
       progress_.diverged = true;
       progress_.seconds += now_seconds() - started;
       checkpoint(step);
-      return finish(Outcome::diverged,
-                    fmt::format("the loss was not finite at or before step {}", step));
+      return finish(Outcome::diverged, divergence_);
     }
     if (evaluate_now) {
       progress_.evaluation_due = true;
@@ -404,7 +432,11 @@ TrainResult Trainer::run() {
     }
   }
   bar.clear();
-  if (train.keep == "best") optimizer_.restore_best();
+  if (train.keep == "best") {
+    if (progress_.best_step < 0)
+      log::warn("keep = \"best\": no evaluation gave a finite loss; the last parameters remain");
+    optimizer_.restore_best();
+  }
   progress_.finished = true;
   progress_.seconds += now_seconds() - started;
   checkpoint(progress_.step);

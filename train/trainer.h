@@ -92,6 +92,7 @@ class Trainer {
   struct Files;
   void read_losses(int64_t step);
   double latest_loss() const;
+  void check_updates(int64_t step, int64_t updates);
   void log_step(int64_t step);
   void evaluate(
       int64_t step);  // leaves progress_.evaluation_due set when a stop request cut it short
@@ -107,6 +108,7 @@ class Trainer {
   Tensor losses_;               // device ring: (steps between reads, micro-batches)
   int64_t losses_written_ = 0;  // steps in the ring
   bool diverged_ = false;
+  std::string divergence_;  // why, when it is
   uint64_t skipped_seen_ = 0;
 };
 

@@ -42,11 +42,12 @@ int eval_command(const EvalArguments& arguments) {
   }
   std::vector<std::string> overrides = arguments.overrides;
   if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
+  check_config(folder);
   const RunConfig config = load_run(folder + "/config.toml", overrides);
   check_files(config);
   BuiltModel built = build_model(config);
   for (const std::string& note : check_run(config, *built.context)) log::warn("{}", note);
-  load_parameters(folder + "/checkpoint.safetensors", *built.encoder);
+  load_trained(folder, *built.encoder);
 
   SignalScope signals;
   const LengthOptions lengths = config.train.lengths.resolve(config.train.steps, *built.task);

@@ -113,9 +113,10 @@ int predict_command(const PredictArguments& arguments) {
   check_trained(folder);
   std::vector<std::string> overrides = arguments.overrides;
   if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
+  check_config(folder);
   const RunConfig config = load_run(folder + "/config.toml", overrides);
   BuiltModel built = build_model(config, false);
-  load_parameters(folder + "/checkpoint.safetensors", *built.encoder);
+  load_trained(folder, *built.encoder);
   const TaskSpec spec = built.task->spec();
   Context& context = *built.context;
 

@@ -11,6 +11,7 @@
 #include "core/config_toml.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "experiments/run_cell.h"
 #include "experiments/run_folder.h"
 
 namespace longshot {
@@ -358,6 +359,7 @@ Report gather_report(const std::vector<std::string>& places, const std::set<std:
       continue;
     }
     try {
+      check_config(run);
       Summary summary = read_summary(run);
       const auto same = seen.emplace(summary.identity, run);
       if (!same.second) {

@@ -12,11 +12,18 @@
 #include "core/parallel.h"
 #include "experiments/load.h"
 #include "experiments/run_folder.h"
+#include "train/sha256.h"
 #include "train/signals.h"
 #include "train/trainer.h"
 
 namespace longshot {
 namespace {
+
+std::string sha256_of(const std::string& text) {
+  Sha256 hash;
+  hash.add(std::as_bytes(std::span(text)));
+  return hash.hex();
+}
 
 void log_parameters(const Encoder& encoder) {
   // Blocks have the same parameters: one name for all of them, "block.*.attention.qkv.weight".
@@ -174,17 +181,22 @@ std::string encoding_label(const RunConfig& config) {
 
 void write_cell(const CellRun& run) {
   make_folder(run.folder);
-  write_file_atomically(run.folder + "/config.toml", to_toml(run.config) + "\n");
+  const std::string config = to_toml(run.config) + "\n";
+  write_file_atomically(run.folder + "/config.toml", config);
   nlohmann::ordered_json axes = nlohmann::ordered_json::array();
   for (const auto& [key, value] : run.axes) axes.push_back({key, value});
-  const nlohmann::ordered_json json = {
-      {"identity", run.identity}, {"study", run.study}, {"cell", run.cell}, {"axes", axes}};
+  const nlohmann::ordered_json json = {{"identity", run.identity},
+                                       {"study", run.study},
+                                       {"cell", run.cell},
+                                       {"axes", axes},
+                                       {"config_sha256", sha256_of(config)}};
   write_file_atomically(run.folder + "/cell.json", json.dump(1) + "\n");
 }
 
 CellRun read_cell(const std::string& folder) {
   CellRun run;
   run.folder = folder;
+  check_config(folder);
   run.config = load_run(folder + "/config.toml");
   const std::string path = folder + "/cell.json";
   try {
@@ -198,6 +210,34 @@ CellRun read_cell(const std::string& folder) {
                                  error.what()));
   }
   return run;
+}
+
+void check_config(const std::string& folder) {
+  std::string stored;
+  try {
+    stored = nlohmann::json::parse(read_file(folder + "/cell.json")).value("config_sha256", "");
+  } catch (const std::exception&) {
+    return;  // no readable cell.json: nothing to hold it against
+  }
+  if (!stored.empty() && stored != sha256_of(read_file(folder + "/config.toml")))
+    throw UsageError(fmt::format(
+        "{}/config.toml: it was changed after the run was made, which would make its results "
+        "those of another run; put it back (`longshot run` of its study writes it anew and "
+        "evaluates again), and give other values as key=value",
+        folder));
+}
+
+void load_trained(const std::string& folder, Encoder& encoder) {
+  const std::string path = folder + "/checkpoint.safetensors";
+  load_parameters(path, encoder);
+  if (!file_exists(folder + "/summary.json")) return;  // not finished
+  const Summary summary = read_summary(folder);
+  if (parameters_sha256(encoder) != summary.parameters_sha256)
+    throw UsageError(
+        fmt::format("{}: these are not the parameters that the run ended with: {}/summary.json has "
+                    "another SHA-256 for them; put the run's own file back, or delete summary.json "
+                    "and run again",
+                    path, folder));
 }
 
 bool can_resume(const CellRun& run) {

@@ -56,6 +56,11 @@ bool can_resume(const CellRun& run);
 // processes so.
 void write_cell(const CellRun& run);
 CellRun read_cell(const std::string& folder);
+// UsageError when config.toml is no longer what write_cell wrote, as far as cell.json knows: its
+// keys decide what eval and reports say of the run.
+void check_config(const std::string& folder);
+// The parameters in the folder's checkpoint; of a finished run they must be those of its summary.
+void load_trained(const std::string& folder, Encoder& encoder);
 
 // A name for tables and curves: the encoding's type, with the sampler's unless contiguous.
 std::string encoding_label(const RunConfig& config);

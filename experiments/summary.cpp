@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/random.h"
+#include "train/sha256.h"
 
 namespace longshot {
 namespace {
@@ -38,6 +39,33 @@ Json to_json(const Score& score) {
     json["position_accuracy"] = score.position_accuracy;
     json["position_loss"] = score.position_loss;
   }
+  return json;
+}
+
+std::string hash_of(const Json& json) {
+  const std::string text = json.dump();
+  Sha256 hash;
+  hash.add(std::as_bytes(std::span(text)));
+  return hash.hex();
+}
+
+// Results prove themselves: the last member is the SHA-256 of the rest as one line of JSON.
+void write_result(const std::string& path, Json json) {
+  json["sha256"] = hash_of(json);
+  write_file_atomically(path, json.dump(1) + "\n");
+}
+
+// Files of earlier versions have no such member.
+Json read_result(const std::string& path) {
+  Json json = Json::parse(read_file(path));
+  if (!json.is_object() || !json.contains("sha256")) return json;
+  const Json stored = json["sha256"];
+  json.erase("sha256");
+  if (stored != hash_of(json))
+    throw UsageError(
+        fmt::format("{}: its contents were changed after it was written (they do not have its "
+                    "SHA-256); put it back, or delete it and run or evaluate again",
+                    path));
   return json;
 }
 
@@ -173,7 +201,7 @@ void write_summary(const std::string& folder, const Summary& summary) {
                {"evaluation", to_json(summary.evaluations.front())}};
   if (summary.fixed_samples) json["fixed_samples"] = *summary.fixed_samples;
   if (summary.bytes) add_text_units(json["evaluation"]);
-  write_file_atomically(folder + "/summary.json", json.dump(1) + "\n");
+  write_result(folder + "/summary.json", std::move(json));
 }
 
 void write_evaluation(const std::string& folder, const StoredEvaluation& evaluation) {
@@ -189,8 +217,7 @@ void write_evaluation(const std::string& folder, const StoredEvaluation& evaluat
   }
   if (name.size() > 60) name.resize(60);
   name += fmt::format("-{:08x}", uint32_t(hash_name(asked.data(), asked.size())));
-  write_file_atomically(folder + "/evaluations/" + name + ".json",
-                        to_json(evaluation).dump(1) + "\n");
+  write_result(folder + "/evaluations/" + name + ".json", to_json(evaluation));
 }
 
 int64_t remove_evaluations(const std::string& folder, const std::string& label) {
@@ -213,7 +240,7 @@ Summary read_summary(const std::string& folder) {
   Summary summary;
   std::string path = folder + "/summary.json";
   try {
-    const Json json = Json::parse(read_file(path));
+    const Json json = read_result(path);
     summary.folder = folder;
     summary.version = json.at("version");
     summary.study = json.at("study");
@@ -256,7 +283,7 @@ Summary read_summary(const std::string& folder) {
     std::sort(later.begin(), later.end());
     for (const std::string& file : later) {
       path = file;
-      summary.evaluations.push_back(evaluation_from(Json::parse(read_file(file))));
+      summary.evaluations.push_back(evaluation_from(read_result(file)));
     }
   } catch (const nlohmann::json::exception& error) {
     throw UsageError(fmt::format("{}: not a readable result ({})", path, error.what()));

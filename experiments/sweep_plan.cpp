@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "experiments/check_run.h"
 #include "experiments/load.h"
+#include "experiments/run_cell.h"
 #include "experiments/sweep.h"
 #include "train/trainer.h"
 
@@ -34,6 +35,7 @@ std::string evaluation_text(const RunConfig& config) {
 bool has_result(const std::string& folder, const RunConfig& config) {
   if (!file_exists(folder + "/summary.json")) return false;
   try {
+    check_config(folder);
     read_summary(folder);
     return evaluation_text(load_run(folder + "/config.toml")) == evaluation_text(config);
   } catch (const Error& error) {

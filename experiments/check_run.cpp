@@ -5,6 +5,7 @@
 
 #include "core/machine.h"
 #include "experiments/data_notes.h"
+#include "experiments/idle_keys.h"
 #include "experiments/memory_need.h"
 #include "nn/parameter_store.h"
 
@@ -124,6 +125,7 @@ std::vector<std::string> check_run(const RunConfig& config, Context& context) {
   const std::unique_ptr<Task> task = located(
       config.task.where, [&] { return make_task(config.task.type, config.task.with_type()); });
   check_task(config, *task);
+  check_idle_keys(config, task->spec());
 
   const ReadContext read_positions{"positions", {}, {"type"}},
       read_encoding{"encoding", {}, {"type"}};
@@ -161,7 +163,9 @@ std::vector<std::string> check_run(const RunConfig& config, Context& context) {
   }
   check_memory(config, least_memory(config, *task, trained, sampler->samples_per_draw()), limit);
   check_reach(config, *task, traits, *sampler);
-  return data_notes(config, *task);
+  std::vector<std::string> notes = idle_keys(config);
+  for (std::string& note : data_notes(config, *task)) notes.push_back(std::move(note));
+  return notes;
 }
 
 }  // namespace longshot

@@ -246,7 +246,7 @@ bool can_resume(const CellRun& run) {
   try {
     BuiltModel built = build_model(run.config, false);
     Optimizer optimizer(built.encoder->parameters(), run.config.train);
-    load_training_state(path, *built.encoder, optimizer, run.identity);
+    load_training_state(path, built.encoder->parameters(), optimizer, run.identity);
     return true;
   } catch (const std::exception& error) {
     log::warn("{}: starts over, its checkpoint is of no use: {}", run.cell, error.what());

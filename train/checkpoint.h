@@ -56,10 +56,10 @@ CheckpointModel read_checkpoint_model(const std::string& path);
 
 // `identity` names the run (a hash of all that changes its trained bits): a state of another run is
 // refused.
-void save_training_state(const std::string& path, const Encoder& encoder,
+void save_training_state(const std::string& path, const ParameterStore& store,
                          const Optimizer& optimizer, const TrainingProgress& progress,
                          const std::string& identity);
-TrainingProgress load_training_state(const std::string& path, Encoder& encoder,
+TrainingProgress load_training_state(const std::string& path, ParameterStore& store,
                                      Optimizer& optimizer, const std::string& identity);
 
 // SHA-256 of all parameters' bytes in the order of their names: equal runs have equal sums.

@@ -21,7 +21,7 @@ constexpr uint64_t kLargestHeader = 100'000'000;
 // More than any real header needs. A list takes 16 bytes an element in memory and as little as two
 // in the file, so without a limit a small file could ask for much.
 constexpr int64_t kLargestList = 64;
-constexpr size_t kDeepestNesting = 3;  // header, tensor, shape
+constexpr size_t kDeepestNesting = 16;  // 3 are header, tensor, shape; fields of others are skipped
 
 // In ascending rank: the order the reference implementation sorts by.
 constexpr std::pair<const char*, int> kTypes[] = {
@@ -112,6 +112,7 @@ void SafetensorsFile::check() {
 
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") {
+      if (value.is_null()) continue;  // none, as the reference reader takes it
       if (!value.is_object()) fail("__metadata__ is not an object");
       for (const auto& [key, text] : value.items()) {
         if (!text.is_string()) fail(fmt::format("metadata \"{}\" is not text", key));
@@ -122,9 +123,10 @@ void SafetensorsFile::check() {
     const auto wrong = [&, &name = name](const std::string& reason) {
       fail(fmt::format("tensor \"{}\": {}", name, reason));
     };
-    if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
-        !value.contains("shape") || !value.contains("data_offsets")) {
-      wrong("needs exactly dtype, shape and data_offsets");
+    // Further fields are skipped, as the reference reader does.
+    if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
+        !value.contains("data_offsets")) {
+      wrong("needs dtype, shape and data_offsets");
     }
     SafetensorsEntry entry;
     entry.name = name;

@@ -289,15 +289,16 @@ void Trainer::checkpoint(int64_t step) {
   // In this order: a kill between the two leaves an older state, which comes to these parameters
   // again. The other way round a finished run could keep the parameters of an earlier step.
   save_parameters(options_.folder + "/checkpoint.safetensors", encoder_);
-  save_training_state(options_.folder + "/training_state.safetensors", encoder_, optimizer_,
-                      progress_, options_.identity);
+  save_training_state(options_.folder + "/training_state.safetensors", encoder_.parameters(),
+                      optimizer_, progress_, options_.identity);
 }
 
 TrainResult Trainer::run() {
   const TrainOptions& train = options_.train;
   const std::string state_path = options_.folder + "/training_state.safetensors";
   if (!options_.folder.empty() && file_exists(state_path)) {
-    progress_ = load_training_state(state_path, encoder_, optimizer_, options_.identity);
+    progress_ =
+        load_training_state(state_path, encoder_.parameters(), optimizer_, options_.identity);
     if (progress_.step > 0 && !progress_.finished && !progress_.diverged)
       log::info("resuming at step {} of {}", progress_.step, train.steps);
   } else if (!train.init_from.empty()) {

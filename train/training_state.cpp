@@ -134,10 +134,9 @@ void check_none_left_over(const SafetensorsFile& file, const std::vector<Buffer>
 
 }  // namespace
 
-void save_training_state(const std::string& path, const Encoder& encoder,
+void save_training_state(const std::string& path, const ParameterStore& store,
                          const Optimizer& optimizer, const TrainingProgress& progress,
                          const std::string& identity) {
-  const ParameterStore& store = encoder.parameters();
   const std::vector<Buffer> buffers = buffers_of(store, optimizer.best());
   std::vector<std::vector<std::byte>> storage;
   storage.reserve(buffers.size());
@@ -158,7 +157,7 @@ void save_training_state(const std::string& path, const Encoder& encoder,
                 {"state", to_json(progress, optimizer.state()).dump()}});
 }
 
-TrainingProgress load_training_state(const std::string& path, Encoder& encoder,
+TrainingProgress load_training_state(const std::string& path, ParameterStore& store,
                                      Optimizer& optimizer, const std::string& identity) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   const int64_t format = format_of(file, kFormat, kNewest);
@@ -190,7 +189,6 @@ TrainingProgress load_training_state(const std::string& path, Encoder& encoder,
     log::info("{}: format 1, without names: read in the order of declarations, which is the same",
               path);
 
-  const ParameterStore& store = encoder.parameters();
   if (holds_best(file, format)) optimizer.save_best();
   const std::vector<Buffer> buffers = buffers_of(store, optimizer.best());
   if (format >= 2) check_none_left_over(file, buffers, store);
@@ -199,8 +197,8 @@ TrainingProgress load_training_state(const std::string& path, Encoder& encoder,
   for (const Buffer& buffer : buffers) values.push_back(values_of(file, buffer, store, format));
   for (size_t i = 0; i < buffers.size(); ++i)
     if (!values[i].empty())
-      encoder.context().backend().copy_to_device(buffers[i].tensor->data(), values[i].data(),
-                                                 values[i].size());
+      store.context().backend().copy_to_device(buffers[i].tensor->data(), values[i].data(),
+                                               values[i].size());
   optimizer.set_state(update);
   return progress;
 }

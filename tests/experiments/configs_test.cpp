@@ -5,6 +5,7 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/files.h"
 #include "experiments/check_run.h"
+#include "experiments/idle_keys.h"
 #include "experiments/load.h"
 #include "experiments/sweep.h"
 #include "tests/catch.h"
@@ -45,7 +46,10 @@ TEST_CASE("every shipped config loads, and every cell of it can run") {
     if (needs_corpus) overrides.push_back("task.corpus=" + corpus);
     const std::vector<Cell> cells = expand_sweep(load_config({file}, overrides), "cpu");
     CHECK_FALSE(cells.empty());
-    for (const Cell& cell : cells) CHECK_NOTHROW(check_run(cell.config, context));
+    for (const Cell& cell : cells) {
+      CHECK_NOTHROW(check_run(cell.config, context));
+      CHECK(idle_keys(cell.config).empty());
+    }
   }
 }
 

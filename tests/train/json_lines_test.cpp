@@ -47,8 +47,24 @@ TEST_CASE("a lines file is cut back to what a checkpoint knows", "[json_lines]")
     lines.write("{\"a\": 3}");
   }
   CHECK(read_file(path) == "{\"a\": 1}\n{\"a\": 3}\n");
-  CHECK_THROWS_WITH(JsonLines(path, 1000), ContainsSubstring("damaged"));
+  // Shortened, cut within a line, deleted: what whole lines there are stay, and it goes on.
+  const auto reopened = [&](int64_t keep_bytes) {
+    JsonLines lines(path, keep_bytes);
+    const int64_t kept = lines.bytes();
+    lines.write("{}");
+    return kept;
+  };
+  CHECK(reopened(1000) == 18);
+  CHECK(read_file(path) == "{\"a\": 1}\n{\"a\": 3}\n{}\n");
+  std::filesystem::resize_file(path, 14);
+  CHECK(reopened(18) == 9);
+  CHECK(read_file(path) == "{\"a\": 1}\n{}\n");
+  CHECK(reopened(11) == 9);  // the lines are not those the checkpoint counted
   std::filesystem::remove(path);
+  CHECK(reopened(18) == 0);
+  CHECK(read_file(path) == "{}\n");
+  std::filesystem::remove(path);
+  CHECK_THROWS_WITH(JsonLines(path + "/no/folder", 0), ContainsSubstring("cannot write"));
 }
 
 TEST_CASE("durations read like a person would say them", "[progress]") {

@@ -213,7 +213,8 @@ TEST_CASE("steps without any target have loss 0, change nothing and are counted 
   Run run(setup);
   const std::vector<float> before = run.parameters();
   const TrainResult result = run.trainer->run();
-  CHECK(result.outcome == Outcome::done);
+  CHECK(result.outcome == Outcome::diverged);  // not one update: nothing was trained
+  CHECK_THAT(result.message, ContainsSubstring("no update in 6 steps"));
   CHECK(result.skipped_steps == 6);
   CHECK(result.last_loss == 0);
   CHECK(run.trainer->optimizer().state().adam_step == 0);

@@ -3,8 +3,11 @@
 // Pitfall cases B23 to B28, B31, B35. (Accumulation: accumulation_test.cpp.)
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/parallel.h"
+#include "tests/data/temporary_file.h"
 #include "tests/train/small_run.h"
 #include "train/evaluator.h"
 #include "train/trainer.h"
@@ -114,21 +117,63 @@ TEST_CASE("a loss that is not finite stops the run with a saved state", "[train]
   CHECK(again.trainer->run().outcome == Outcome::diverged);
 }
 
-TEST_CASE("early stopping counts evaluations, and the best parameters can be kept", "[train]") {
+// R1.6: min_delta is for patience alone; the best is the lowest loss.
+TEST_CASE("early stopping counts evaluations, and the lowest loss is the best", "[train]") {
   Setup setup;
   setup.options.train.steps = 40;
   setup.options.train.evaluate_every = 2;
   setup.options.train.patience = 3;
   setup.options.train.min_delta = 10;  // nothing improves by this much: only the first counts
   setup.options.train.keep = "best";
+  setup.options.folder = fresh_folder("best");
+  step_by_step(setup, 5);  // both references survive a stop
   Run run(setup);
   const TrainResult result = run.trainer->run();
   CHECK(result.progress.stopped_early);
-  CHECK(result.progress.best_step == 2);
-  CHECK(result.progress.step == 8);  // 2 is the best, 4, 6 and 8 are not better
-  Setup two = Setup();
-  two.options.train.steps = 2;
-  CHECK(run.parameters() == trained(two));
+  CHECK(result.progress.step == 8);  // 2 is the first, 4, 6 and 8 do not undercut it by 10
+
+  // The losses of the four evaluations, as metrics.jsonl has them.
+  std::vector<double> losses;
+  std::istringstream lines(read_file(setup.options.folder + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.contains("split")) losses.push_back(json.at("in_range").at("loss"));
+  }
+  REQUIRE(losses.size() == 4);
+  const int64_t lowest = std::min_element(losses.begin(), losses.end()) - losses.begin();
+  CHECK(lowest > 0);  // or this test shows nothing
+  CHECK(result.progress.best_step == 2 * (lowest + 1));
+  CHECK(result.progress.best_loss == losses[size_t(lowest)]);
+  CHECK(result.progress.patience_loss == losses[0]);
+  Setup best = Setup();
+  best.options.train.steps = result.progress.best_step;
+  CHECK(run.parameters() == trained(best));
+}
+
+// Without a counted target every update is skipped; a gradient that is never finite looks the same
+// (UpdateState::skip).
+TEST_CASE("updates that are skipped for ever end the run as diverged", "[train]") {
+  const TemporaryFile file(
+      "{\"input\": [0, 1], \"target\": [-1, -1]}\n{\"input\": [1, 0], \"target\": [-1, -1]}\n");
+  Setup setup;
+  setup.task = "jsonl";
+  setup.task_options =
+      fmt::format("train = \"{}\"\ntest = \"{}\"\nvalid_fraction = 0\nvocabulary = 2\nclasses = 2",
+                  file.path(), file.path());
+  setup.options.folder = fresh_folder("skipped");
+  setup.options.train.steps = 1000;
+  setup.options.train.log_every = 30;
+  step_by_step(setup, 2);  // a stop does not begin the count anew
+  Run run(setup);
+  const TrainResult result = run.trainer->run();
+  REQUIRE(result.outcome == Outcome::diverged);
+  CHECK(result.progress.step == 120);  // the first line of the log after 100 steps
+  CHECK(result.skipped_steps == 120);
+  CHECK_THAT(result.message, ContainsSubstring("no update in 120 steps up to step 120"));
+  CHECK_THAT(read_file(setup.options.folder + "/metrics.jsonl"),
+             ContainsSubstring("\"skipped_steps\": 120, \"diverged\": true"));
+  Run again(setup);
+  CHECK(again.trainer->run().outcome == Outcome::diverged);
 }
 
 TEST_CASE("a state of another run is refused", "[train]") {

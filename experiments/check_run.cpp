@@ -163,9 +163,7 @@ std::vector<std::string> check_run(const RunConfig& config, Context& context) {
   }
   check_memory(config, least_memory(config, *task, trained, sampler->samples_per_draw()), limit);
   check_reach(config, *task, traits, *sampler);
-  std::vector<std::string> notes = idle_keys(config);
-  for (std::string& note : data_notes(config, *task)) notes.push_back(std::move(note));
-  return notes;
+  return data_notes(config, *task);
 }
 
 }  // namespace longshot

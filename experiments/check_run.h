@@ -16,8 +16,8 @@ namespace longshot {
 
 // Builds the task (which opens its files), the encoding and the sampler, and checks everything
 // below, and that the machine has the memory (experiments/memory_need.h). The context is only what
-// modules are constructed with: no parameter gets storage. Returns what a careful reader should know
-// before it trains (idle_keys, data_notes).
+// modules are constructed with: no parameter gets storage. Returns what a careful reader should
+// know before it trains (data_notes).
 std::vector<std::string> check_run(const RunConfig& config, Context& context);
 
 // Training and evaluation lengths are ones that the task makes; a causal task has a causal model.

@@ -13,6 +13,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "experiments/check_run.h"
+#include "experiments/idle_keys.h"
 #include "experiments/load.h"
 #include "experiments/run_cell.h"
 #include "experiments/sweep.h"
@@ -191,7 +192,9 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
     // Every mistake is found before the first cell trains; a finished one needs its data no more.
     if (planned.status.state != RunState::finished || planned.evaluate_again) {
       check_files(cell.config);
-      for (std::string& note : check_run(cell.config, context))
+      std::vector<std::string> notes = check_run(cell.config, context);
+      for (std::string& note : idle_keys(cell.config)) notes.push_back(std::move(note));
+      for (std::string& note : notes)
         if (std::find(plan.notes.begin(), plan.notes.end(), note) == plan.notes.end())
           plan.notes.push_back(std::move(note));
       if (devices.insert(cell.config.device.type).second) {

@@ -59,11 +59,14 @@ void check_equal(const std::string& a, const std::string& b) {
   // The training state holds wall-clock figures too: its tensors, not its bytes.
   const auto first = longshot::SafetensorsFile::open(a + "/training_state.safetensors");
   const auto second = longshot::SafetensorsFile::open(b + "/training_state.safetensors");
-  REQUIRE(first.entries().size() == 4);  // parameters, both moments, the best parameters
-  REQUIRE(second.entries().size() == 4);
+  // Parameters, both moments, the best parameters.
+  const auto parameters = longshot::SafetensorsFile::open(a + "/checkpoint.safetensors");
+  REQUIRE(first.entries().size() == 4 * parameters.entries().size());
+  REQUIRE(second.entries().size() == first.entries().size());
   for (const longshot::SafetensorsEntry& entry : first.entries()) {
-    const auto x = first.bytes(entry), y = second.bytes(*second.find(entry.name));
     INFO(entry.name);
+    REQUIRE(second.find(entry.name) != nullptr);
+    const auto x = first.bytes(entry), y = second.bytes(*second.find(entry.name));
     CHECK(std::equal(x.begin(), x.end(), y.begin(), y.end()));
   }
   const auto x = nlohmann::json::parse(read_file(a + "/summary.json"));

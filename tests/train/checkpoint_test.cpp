@@ -41,13 +41,13 @@ SafetensorsTensor& tensor_of(Rewritten& parts, const std::string& name) {
   throw Error("no tensor " + name);
 }
 
-// A run stopped after four of its steps.
+// A run that failed after saving its first four steps.
 Setup interrupted(const std::string& name) {
   Setup setup;
   setup.options.train.keep = "best";
   setup.options.train.evaluate_every = 2;
   setup.options.folder = fresh_folder(name);
-  step_by_step(setup, 4);
+  fail_after_checkpoint(setup);
   return setup;
 }
 

@@ -67,6 +67,17 @@ TEST_CASE("a lines file is cut back to what a checkpoint knows", "[json_lines]")
   CHECK_THROWS_WITH(JsonLines(path + "/no/folder", 0), ContainsSubstring("cannot write"));
 }
 
+TEST_CASE("a lines file that cannot be used holds nothing open", "[json_lines]") {
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = open_files();
+  for (int i = 0; i < 5; ++i)
+    CHECK_THROWS_WITH(JsonLines("/dev/full", 0), ContainsSubstring("cannot cut /dev/full back"));
+  CHECK(open_files() == before);
+}
+
 TEST_CASE("durations read like a person would say them", "[progress]") {
   CHECK(format_duration(1.234) == "1.2 s");
   CHECK(format_duration(42.4) == "42 s");

@@ -2,6 +2,7 @@
 // for each Run as a new process would.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -89,6 +90,35 @@ inline std::vector<float> trained(const Setup& setup) {
   Run run(setup);
   REQUIRE(run.trainer->run().outcome == Outcome::done);
   return run.parameters();
+}
+
+// A task whose data cannot be read any more after so many training examples.
+class FailingTask : public Task {
+ public:
+  FailingTask(const Task& task, int64_t examples) : task_(task), left_(examples) {}
+  TaskSpec spec() const override { return task_.spec(); }
+  void example(const ExampleKey& key, Example& out) const override {
+    if (key.split == Split::train && left_-- <= 0) throw Error("the disk is gone");
+    task_.example(key, out);
+  }
+  int64_t output_length(int64_t length) const override { return task_.output_length(length); }
+  int64_t min_length() const override { return task_.min_length(); }
+  int64_t max_length() const override { return task_.max_length(); }
+
+ private:
+  const Task& task_;
+  mutable std::atomic<int64_t> left_;
+};
+
+// A run that evaluates every 2 steps, saves itself after 4 and fails before its 7th: what is left
+// has evaluations behind it, which step_by_step cannot have.
+inline void fail_after_checkpoint(Setup setup) {
+  setup.options.train.checkpoint_every = 4;
+  const Run run(setup);
+  // One batch is for the rehearsal.
+  const FailingTask task(*run.task, setup.options.train.batch * (1 + 6));
+  Trainer trainer(*run.encoder, task, setup.options);
+  REQUIRE_THROWS_WITH(trainer.run(), ContainsSubstring("the disk is gone"));
 }
 
 // Takes `steps` single steps, each in a new "process" that is told to stop before it begins.

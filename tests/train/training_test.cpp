@@ -126,7 +126,7 @@ TEST_CASE("early stopping counts evaluations, and the lowest loss is the best", 
   setup.options.train.min_delta = 10;  // nothing improves by this much: only the first counts
   setup.options.train.keep = "best";
   setup.options.folder = fresh_folder("best");
-  step_by_step(setup, 5);  // both references survive a stop
+  fail_after_checkpoint(setup);  // both references survive that
   Run run(setup);
   const TrainResult result = run.trainer->run();
   CHECK(result.progress.stopped_early);

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <spdlog/cfg/env.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include "core/streams.h"
 
 namespace longshot::log {
 namespace {
@@ -31,6 +34,13 @@ struct Logger {
     logger->set_pattern("%H:%M:%S %^%l%$ %v");
     logger->flush_on(spdlog::level::info);
     file_logger->flush_on(spdlog::level::info);
+    // A log that cannot be written (a full disk) is said once and stops nothing.
+    const auto lost = [](const std::string& reason) {
+      static std::once_flag once;
+      std::call_once(once, [&] { say("the log cannot be written: {}\n", reason); });
+    };
+    logger->set_error_handler(lost);
+    file_logger->set_error_handler(lost);
     spdlog::set_default_logger(logger);
     spdlog::cfg::load_env_levels();
   }
@@ -48,10 +58,14 @@ void initialize() {
 }
 
 FileSink::FileSink(const std::string& path) {
-  auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
-  sink->set_pattern("%Y-%m-%d %H:%M:%S %l %v");
-  instance().files->add_sink(sink);
-  sink_ = sink.get();
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
+    sink->set_pattern("%Y-%m-%d %H:%M:%S %l %v");
+    instance().files->add_sink(sink);
+    sink_ = sink.get();
+  } catch (const spdlog::spdlog_ex& error) {
+    warn("without a log file: {}", error.what());
+  }
 }
 
 FileSink::~FileSink() {
@@ -62,19 +76,19 @@ FileSink::~FileSink() {
 }
 
 void note(std::string_view message) {
-  instance().file_logger->info(message);
+  instance().file_logger->info(printable(message));
 }
 void debug(std::string_view message) {
-  instance().logger->debug(message);
+  instance().logger->debug(printable(message));
 }
 void info(std::string_view message) {
-  instance().logger->info(message);
+  instance().logger->info(printable(message));
 }
 void warn(std::string_view message) {
-  instance().logger->warn(message);
+  instance().logger->warn(printable(message));
 }
 void error(std::string_view message) {
-  instance().logger->error(message);
+  instance().logger->error(printable(message));
 }
 
 }  // namespace longshot::log

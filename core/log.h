@@ -1,5 +1,5 @@
 // Logging: spdlog behind one header. Everything goes to standard error; results go to standard
-// output and never through here.
+// output and never through here. A log that cannot be written never stops a run.
 #pragma once
 
 #include <fmt/core.h>
@@ -14,6 +14,7 @@ namespace longshot::log {
 void initialize();
 
 // Also appends every message to `path` until the returned guard dies. Used for a run's log.txt.
+// Without the file, where it cannot be opened; that is said.
 class FileSink {
  public:
   explicit FileSink(const std::string& path);
@@ -22,7 +23,7 @@ class FileSink {
   FileSink& operator=(const FileSink&) = delete;
 
  private:
-  void* sink_;
+  void* sink_ = nullptr;
 };
 
 // Into the open FileSinks alone: what belongs into a run's log.txt but would be noise on a screen.

@@ -16,6 +16,7 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/peak.h"
 #include "core/parallel.h"
+#include "core/streams.h"
 #include "data/batcher.h"
 #include "experiments/check_run.h"
 #include "experiments/commands.h"
@@ -253,31 +254,30 @@ int bench_command(const BenchArguments& arguments) {
     if (bench.lengths().low() != bench.lengths().high())
       object.add_raw("lengths", json_list(timing.lengths));
     if (arguments.profile) object.add_raw("profile", profile_json(profile));
-    fmt::print("{}\n", object.text());
+    print("{}\n", object.text());
     return 0;
   }
-  fmt::print("{} on {}: {} steps, {} parameters\n", arguments.config, built.backend->description(),
-             timing.seconds.size(), built.encoder->parameters().parameter_count());
-  fmt::print("  step      {:.3f} ms (10 % to 90 %: {:.3f} to {:.3f})\n", 1e3 * timing.quantile(0.5),
-             1e3 * timing.quantile(0.1), 1e3 * timing.quantile(0.9));
-  fmt::print("  batch     {:.3f} ms to make, {:.2f} % of a step\n",
-             1e3 * timing.batches / double(timing.seconds.size()),
-             100 * timing.batches / timing.total);
-  fmt::print("  rate      {:.2f} steps/s, {:.0f} tokens/s\n", steps_per_second,
-             double(timing.tokens) / timing.total);
-  fmt::print("  compute   {:.1f} GFLOP/s", 1e-9 * rate);
+  print("{} on {}: {} steps, {} parameters\n", arguments.config, built.backend->description(),
+        timing.seconds.size(), built.encoder->parameters().parameter_count());
+  print("  step      {:.3f} ms (10 % to 90 %: {:.3f} to {:.3f})\n", 1e3 * timing.quantile(0.5),
+        1e3 * timing.quantile(0.1), 1e3 * timing.quantile(0.9));
+  print("  batch     {:.3f} ms to make, {:.2f} % of a step\n",
+        1e3 * timing.batches / double(timing.seconds.size()), 100 * timing.batches / timing.total);
+  print("  rate      {:.2f} steps/s, {:.0f} tokens/s\n", steps_per_second,
+        double(timing.tokens) / timing.total);
+  print("  compute   {:.1f} GFLOP/s", 1e-9 * rate);
   if (timing.beside.empty())
-    fmt::print("\n");
+    print("\n");
   else
-    fmt::print("; {:.1f} % of the FMA peak ({:.1f} GFLOP/s measured now) in {}\n", 100 * share,
-               1e-9 * peak,
-               undisturbed < int64_t(kFewestUndisturbed)
-                   ? std::string("all steps, few undisturbed")
-                   : fmt::format("the {} steps nothing disturbed", undisturbed));
-  fmt::print(
+    print("; {:.1f} % of the FMA peak ({:.1f} GFLOP/s measured now) in {}\n", 100 * share,
+          1e-9 * peak,
+          undisturbed < int64_t(kFewestUndisturbed)
+              ? std::string("all steps, few undisturbed")
+              : fmt::format("the {} steps nothing disturbed", undisturbed));
+  print(
       "  memory    {:.1f} MB in heaps; the process at most {:.1f} MB, {:.1f} MB before the model\n",
       heaps / 1048576, memory_peak / 1048576, memory_before / 1048576);
-  if (arguments.profile) fmt::print("\n{}", profile_table(profile));
+  if (arguments.profile) print("\n{}", profile_table(profile));
   return 0;
 }
 

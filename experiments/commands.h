@@ -16,12 +16,13 @@ struct RunArguments {
   int64_t jobs = 1;
   int64_t threads = 0;  // 0: all processors, divided by jobs
   bool dry_run = false, fail_fast = false, retry_failed = false;
-  std::string html;  // where the report page goes; "": <out>/<study>/report.html
+  bool no_locks = false;  // for file systems that have none
+  std::string html;       // where the report page goes; "": <out>/<study>/report.html
 };
 int run_command(const RunArguments& arguments);
 
 // One prepared cell folder: what `run --jobs` starts as child processes. Not for people.
-int cell_command(const std::string& folder, int64_t threads);
+int cell_command(const std::string& folder, int64_t threads, bool no_locks);
 
 struct EvalArguments {
   std::string run;
@@ -29,6 +30,7 @@ struct EvalArguments {
   std::vector<std::string> overrides;
   std::string device;
   int64_t threads = 0;
+  bool no_locks = false;
 };
 int eval_command(const EvalArguments& arguments);
 
@@ -45,7 +47,8 @@ int predict_command(const PredictArguments& arguments);
 struct ReportArguments {
   std::vector<std::string> places;  // folders and CSV files
   std::set<std::string> config;     // identities of the config's cells; empty: every cell
-  std::string html, csv, matrix;
+  std::string html, csv, matrix;    // files: as write_named_file() takes them
+  bool page_by_the_way = false;     // nobody asked for html: without the right to write, a warning
   bool markdown = false;
   std::vector<std::string> update;  // markdown files
 };

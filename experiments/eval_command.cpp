@@ -7,6 +7,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "core/streams.h"
 #include "experiments/check_run.h"
 #include "experiments/commands.h"
 #include "experiments/load.h"
@@ -21,12 +22,18 @@ int eval_command(const EvalArguments& arguments) {
   set_threads(int(arguments.threads));
   const std::string& folder = arguments.run;
   check_trained(folder);
+  if (arguments.no_locks) FolderLock::turn_off();
+  // Several may evaluate a run at once, none while it trains.
+  const FolderLock lock(folder, FolderLock::Kind::read);
+  if (!lock.held())
+    throw Error(
+        fmt::format("{}: another process works on this run; evaluate it after that", folder));
   if (!arguments.forget.empty()) {
     const int64_t removed = remove_evaluations(folder, arguments.forget);
     if (removed == 0)
       throw UsageError(
           fmt::format("{}: no later evaluation is called \"{}\"", folder, arguments.forget));
-    fmt::print("{}: {} later evaluation{} removed\n", folder, removed, removed == 1 ? "" : "s");
+    print("{}: {} later evaluation{} removed\n", folder, removed, removed == 1 ? "" : "s");
     return kExitDone;
   }
   for (const std::string& override_text : arguments.overrides) {
@@ -49,6 +56,7 @@ int eval_command(const EvalArguments& arguments) {
   for (const std::string& note : check_run(config, *built.context)) log::warn("{}", note);
   load_trained(folder, *built.encoder);
 
+  const Summary summary = read_summary(folder);
   SignalScope signals;
   const LengthOptions lengths = config.train.lengths.resolve(config.train.steps, *built.task);
   const double begin = now_seconds();
@@ -64,9 +72,7 @@ int eval_command(const EvalArguments& arguments) {
     log::warn("stopped by a signal; nothing was written");
     return kExitStopped;
   }
-  write_evaluation(folder, evaluation);
 
-  const Summary summary = read_summary(folder);
   const auto show = [&](const Score& score) {
     if (!std::isfinite(metric_of(summary, score).value))
       return std::string(score.samples == 0 ? "no samples" : "no predictions that count");
@@ -80,18 +86,25 @@ int eval_command(const EvalArguments& arguments) {
                        100 * share.value, 100 * share.interval().low, 100 * share.interval().high,
                        score.samples);
   };
-  fmt::print("{} ({}){}\n", folder, evaluation.label,
+  print("{} ({}){}\n", folder, evaluation.label,
              summary.metric == "loss" ? "" : "; in brackets: 95 % interval of finite samples");
   const bool validation = evaluation.scores.in_range_split == Split::validation;
   for (const LengthScore& each : evaluation.scores.in_range) {
-    fmt::print("  {:>10}{}  {}{}\n", "in range", each.sliding ? " (sliding)" : "", show(each.score),
+    print("  {:>10}{}  {}{}\n", "in range", each.sliding ? " (sliding)" : "", show(each.score),
                validation ? ", of the validation part" : "");
     if (each.score.coverage < 1)
-      fmt::print("  {:>10}  they hold the lengths of {:.1f} % of the training sequences\n", "",
+      print("  {:>10}  they hold the lengths of {:.1f} % of the training sequences\n", "",
                  100 * each.score.coverage);
   }
   for (const LengthScore& each : evaluation.scores.lengths)
-    fmt::print("  {:>10}{}  {}\n", each.length, each.sliding ? " (sliding)" : "", show(each.score));
+    print("  {:>10}{}  {}\n", each.length, each.sliding ? " (sliding)" : "", show(each.score));
+  // Shown before it is kept: a disk that does not take it must not cost the numbers.
+  try {
+    write_evaluation(folder, evaluation);
+  } catch (const FileError& error) {
+    if (!error.of_permission()) throw;
+    log::warn("these numbers are not kept: {}", error.what());
+  }
   return kExitDone;
 }
 

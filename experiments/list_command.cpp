@@ -5,6 +5,7 @@
 #include "core/context.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/error.h"
+#include "core/streams.h"
 #include "data/task.h"
 #include "experiments/commands.h"
 #include "experiments/schema_reference.h"
@@ -56,7 +57,7 @@ std::vector<std::string> encoding_notes(const std::string& type, const ConfigTab
 
 int list_command(const std::string& what) {
   if (what == "keys") {
-    fmt::print("{}", reference_text(reference()));
+    print("{}", reference_text(reference()));
     return 0;
   }
   if (what == "tasks" || what == "encodings" || what == "positions") {
@@ -67,7 +68,7 @@ int list_command(const std::string& what) {
       if (what == "tasks") section.notes = task_notes(section.type);
       if (what == "encodings") section.notes = encoding_notes(section.type, ConfigTable(), context);
     }
-    fmt::print("{}", reference_text(sections));
+    print("{}", reference_text(sections));
     return 0;
   }
   if (!what.empty()) {
@@ -81,12 +82,12 @@ int list_command(const std::string& what) {
   for (const SectionTypes* types : {&schema.task(), &schema.encoding(), &schema.positions()})
     for (const SectionType& type : types->types) width = std::max(width, type.name.size());
   for (const SectionTypes* types : {&schema.task(), &schema.encoding(), &schema.positions()}) {
-    fmt::print("[{}]\n", types->section);
+    print("[{}]\n", types->section);
     for (const SectionType& type : types->types)
-      fmt::print("  {:<{}}  {}\n", type.name, width, type.summary);
-    fmt::print("\n");
+      print("  {:<{}}  {}\n", type.name, width, type.summary);
+    print("\n");
   }
-  fmt::print(
+  print(
       "`longshot list tasks`, `encodings` or `positions` adds their options, `longshot list keys` "
       "is the "
       "whole config.\n");

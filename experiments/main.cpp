@@ -1,9 +1,7 @@
 // The program `longshot`: parses the command line and calls one command.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -11,6 +9,7 @@
 #include "core/config.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/streams.h"
 #include "experiments/commands.h"
 
 namespace {
@@ -48,17 +47,25 @@ int run(int argc, char** argv) {
                     "list cells, their state and an estimate of the time");
   run_app->add_flag("--fail-fast", run.fail_fast, "stop at the first cell that fails");
   run_app->add_flag("--retry-failed", run.retry_failed, "run failed and diverged cells again");
-  run_app->add_option("--html", run.html, "where the report page goes");
+  const auto no_locks = [](CLI::App* command, bool& flag) {
+    command->add_flag("--no-locks", flag,
+                      "for a file system without locks: one program at a time is your part");
+  };
+  no_locks(run_app, run.no_locks);
+  run_app->add_option("--html", run.html, "where the report page goes; -: standard output");
 
   std::string cell_folder;
   CLI::App* cell_app = app.add_subcommand("cell", "")->group("");
   cell_app->add_option("folder", cell_folder)->required();
+  bool cell_no_locks = false;
+  no_locks(cell_app, cell_no_locks);
 
   EvalArguments eval;
   std::vector<std::string> eval_words;
   CLI::App* eval_app = app.add_subcommand(
       "eval", "evaluate a finished run again, with other lengths, scaling or positions");
   eval_app->add_option("run", eval_words, "a run folder, then key=value")->required();
+  no_locks(eval_app, eval.no_locks);
 
   eval_app->add_option("--forget", eval.forget,
                        "remove a later evaluation by its label, or \"all\", instead of evaluating");
@@ -76,8 +83,8 @@ int run(int argc, char** argv) {
   CLI::App* report_app = app.add_subcommand("report", "tables and pictures of finished runs");
   report_app->add_option("places", report.places,
                          "run folders, folders that hold them, CSV files of --csv");
-  report_app->add_option("--html", report.html, "write a self-contained page");
-  report_app->add_option("--csv", report.csv, "write every number, one a line");
+  report_app->add_option("--html", report.html, "write a self-contained page; -: standard output");
+  report_app->add_option("--csv", report.csv, "write every number, one a line; -: standard output");
   report_app->add_flag("--markdown", report.markdown, "tables as markdown");
   report_app
       ->add_option(
@@ -106,7 +113,7 @@ int run(int argc, char** argv) {
                       "where a step's time goes, operation by operation");
 
   if (argc < 2) {
-    fmt::print(stderr, "{}", app.help());
+    say("{}", app.help());
     return 2;
   }
   if (argv[1][0] != '-') {
@@ -142,7 +149,7 @@ int run(int argc, char** argv) {
     run.threads = threads;
     return run_command(run);
   }
-  if (cell_app->parsed()) return cell_command(cell_folder, threads);
+  if (cell_app->parsed()) return cell_command(cell_folder, threads, cell_no_locks);
   if (eval_app->parsed()) {
     eval.run = one(eval_words, eval.overrides, "run folder");
     eval.device = device;
@@ -168,24 +175,25 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  longshot::keep_standard_streams();
   // A file that may not grow is an error of the write, with a message, not the end of the program.
   std::signal(SIGXFSZ, SIG_IGN);
   longshot::log::initialize();
   try {
     const int code = run(argc, argv);
-    if (std::fflush(stdout) != 0) {
-      fmt::print(stderr, "longshot: cannot write to standard output: {}\n", std::strerror(errno));
+    if (const int error = longshot::standard_output_error(); error != 0) {
+      longshot::say("longshot: cannot write to standard output: {}\n", std::strerror(error));
       return code == 0 ? 1 : code;
     }
     return code;
   } catch (const longshot::UsageError& error) {
-    fmt::print(stderr, "longshot: {}\n", error.what());
+    longshot::say("longshot: {}\n", error.what());
     return 2;
   } catch (const std::bad_alloc&) {  // where no work said what it was (while_doing)
     std::fprintf(stderr, "longshot: out of memory in `longshot %s`\n", argc > 1 ? argv[1] : "");
     return 1;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "longshot: {}\n", error.what());
+    longshot::say("longshot: {}\n", error.what());
     return 1;
   }
 }

@@ -8,6 +8,8 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/log.h"
+#include "core/streams.h"
 #include "experiments/commands.h"
 #include "experiments/report.h"
 
@@ -15,6 +17,10 @@ namespace longshot {
 namespace {
 
 void update_file(const std::string& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error))
+    throw UsageError(
+        fmt::format("--update {}: not a page that can be rewritten in its place", file));
   const std::string before = read_file(file);
   const std::string folder = std::filesystem::absolute(file).parent_path().string();
   std::string after;
@@ -23,8 +29,8 @@ void update_file(const std::string& file) {
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}: {}", file, error.what()));
   }
-  if (after != before) write_file_atomically(file, after);
-  fmt::print("{}: {}\n", file, after == before ? "its tables are up to date" : "tables made anew");
+  if (after != before) write_named_file(file, after);
+  print("{}: {}\n", file, after == before ? "its tables are up to date" : "tables made anew");
 }
 
 }  // namespace
@@ -42,16 +48,32 @@ int report_command(const ReportArguments& arguments) {
     width = size.ws_col;
   const char* no_color = std::getenv("NO_COLOR");
   const bool color = terminal && (no_color == nullptr || *no_color == '\0');
-  fmt::print("{}", !arguments.matrix.empty() ? report_matrix(report, arguments.matrix)
-                   : arguments.markdown      ? report_markdown(report)
-                                             : report_text(report, color, width));
-  const auto write = [](const char* what, const std::string& path, const std::string& content) {
-    try {
-      write_file_atomically(path, content);
-    } catch (const Error& error) {
-      throw UsageError(error.what());
+  // A file that is standard output gets it for itself alone.
+  const auto to_output = [](const std::string& path) {
+    return !path.empty() && is_standard_output(path);
+  };
+  const bool csv_out = to_output(arguments.csv), html_out = to_output(arguments.html);
+  if (csv_out && html_out)
+    throw UsageError("report: --csv and --html cannot both go to standard output");
+  const bool quiet = csv_out || html_out;
+  if (!quiet)
+    print("{}", !arguments.matrix.empty() ? report_matrix(report, arguments.matrix)
+                : arguments.markdown      ? report_markdown(report)
+                                          : report_text(report, color, width));
+  const auto write = [&](const char* what, const std::string& path, const std::string& content) {
+    if (arguments.page_by_the_way) {
+      try {
+        write_file_atomically(path, content);
+      } catch (const FileError& error) {
+        if (!error.of_permission()) throw;
+        log::warn("there is no {}: {}", what, error.what());
+        return;
+      }
+    } else {
+      write_named_file(path, content);
     }
-    fmt::print("{}: {}\n", what, std::filesystem::absolute(path).lexically_normal().string());
+    if (!quiet)
+      print("{}: {}\n", what, std::filesystem::absolute(path).lexically_normal().string());
   };
   if (!arguments.csv.empty()) write("numbers", arguments.csv, report_csv(report));
   if (!arguments.html.empty()) write("page with pictures", arguments.html, report_html(report));

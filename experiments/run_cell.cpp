@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -12,6 +11,7 @@
 #include "core/parallel.h"
 #include "experiments/load.h"
 #include "experiments/run_folder.h"
+#include "train/json_text.h"
 #include "train/sha256.h"
 #include "train/signals.h"
 #include "train/trainer.h"
@@ -190,7 +190,7 @@ void write_cell(const CellRun& run) {
                                        {"cell", run.cell},
                                        {"axes", axes},
                                        {"config_sha256", sha256_of(config)}};
-  write_file_atomically(run.folder + "/cell.json", json.dump(1) + "\n");
+  write_file_atomically(run.folder + "/cell.json", json_text(json, 1));
 }
 
 CellRun read_cell(const std::string& folder) {
@@ -281,6 +281,11 @@ int run_cell(const CellRun& run, const CellDisplay& display) {
     if (code == kExitStopped) return finish(RunState::interrupted, code, "stopped by a signal");
     if (code == kExitDiverged) return finish(RunState::diverged, code, message);
     return finish(RunState::finished, code, "");
+  } catch (const FileError& error) {
+    log::note("{}", error.what());
+    if (!error.of_the_disk()) return finish(RunState::failed, kExitFailed, error.what());
+    finish(RunState::interrupted, kExitFailed, error.what());
+    throw;
   } catch (const UsageError& error) {
     log::note("{}", error.what());
     return finish(RunState::failed, kExitUsage, error.what());

@@ -18,8 +18,9 @@ namespace longshot {
 
 // Exit codes of the program.
 constexpr int kExitDone = 0, kExitFailed = 1, kExitUsage = 2, kExitDiverged = 3, kExitStopped = 75;
-// Never the program's own: a cell that another process works on tells its sweep so.
-constexpr int kExitBusy = 4;
+// Never the program's own: what a cell tells its sweep. Another process works on it; the disk is
+// full, read-only or failing, which is no fault of the cell.
+constexpr int kExitBusy = 4, kExitDisk = 5;
 
 // A task and a model on a device, as a config describes them.
 struct BuiltModel {
@@ -44,7 +45,8 @@ struct CellRun {
 };
 
 // Trains from where the folder's state is, evaluates, writes summary.json. Returns an exit code;
-// failures are logged and written to status.json. The caller has installed a SignalScope.
+// failures are logged and written to status.json. FileError where the disk fails (of_the_disk): the
+// cell is interrupted then, not failed. The caller has installed a SignalScope.
 struct CellDisplay {
   bool progress = true;  // a line that moves on a terminal, a line every few seconds elsewhere
   std::string label;     // which cell this is, for those lines; "": the only one

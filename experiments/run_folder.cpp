@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 #include <vector>
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/log.h"
+#include "train/json_text.h"
 
 namespace longshot {
 namespace {
@@ -22,11 +22,19 @@ constexpr std::pair<RunState, const char*> kNames[] = {
     {RunState::finished, "finished"}, {RunState::failed, "failed"},
     {RunState::diverged, "diverged"}};
 
-struct flock whole_file() {
+bool locks_off = false;
+
+struct flock whole_file(FolderLock::Kind kind = FolderLock::Kind::write) {
   struct flock lock = {};
-  lock.l_type = F_WRLCK;
+  lock.l_type = kind == FolderLock::Kind::write ? F_WRLCK : F_RDLCK;
   lock.l_whence = SEEK_SET;
   return lock;
+}
+
+[[noreturn]] void no_locks(const std::string& path, int error) {
+  throw FileError("cannot lock", path, error,
+                  "; --no-locks goes on without: see to it then that only one program at a time "
+                  "works on the study");
 }
 
 }  // namespace
@@ -66,8 +74,11 @@ RunStatus read_status(const std::string& folder) {
   } catch (const nlohmann::json::exception&) {
     return status;  // damaged: the run starts from its last checkpoint, which has its own checks
   }
-  if (status.state == RunState::running && !FolderLock::taken(folder))
-    status.state = RunState::interrupted;
+  try {
+    if (status.state == RunState::running && !FolderLock::taken(folder))
+      status.state = RunState::interrupted;
+  } catch (const FileError&) {  // not known whether a process is at work
+  }
   return status;
 }
 
@@ -77,26 +88,57 @@ void write_status(const std::string& folder, RunStatus status) {
       {"exit_code", status.exit_code},  {"message", status.message},
       {"process", status.process},      {"started", status.started},
       {"updated", time_now()}};
-  write_file_atomically(folder + "/status.json", json.dump(2) + "\n");
+  write_file_atomically(folder + "/status.json", json_text(json, 2));
 }
 
-FolderLock::FolderLock(const std::string& folder) {
-  descriptor_ = open((folder + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor_ < 0)
-    throw UsageError(fmt::format("cannot write in {}: {}", folder, std::strerror(errno)));
+FolderLock::FolderLock(const std::string& folder, Kind kind) {
+  if (locks_off) {
+    held_ = true;
+    return;
+  }
+  const std::string path = folder + "/.lock";
+  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) {
+    const FileError reason("cannot write", path, errno);
+    if (kind == Kind::write || !reason.of_permission()) throw reason;
+    descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_ < 0) {  // nothing that could be locked
+      held_ = true;
+      return;
+    }
+  }
   // A lock of the open file, not of the process: it can be asked about, and it ends with the
   // process.
-  struct flock whole = whole_file();
+  struct flock whole = whole_file(kind);
   held_ = fcntl(descriptor_, F_OFD_SETLK, &whole) == 0;
+  const int error = errno;
+  if (held_ || error == EAGAIN || error == EACCES) return;  // another process has it
+  close(descriptor_);
+  no_locks(path, error);
 }
 
 bool FolderLock::taken(const std::string& folder) {
-  const int descriptor = open((folder + "/.lock").c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return false;
+  if (locks_off) return false;
+  const std::string path = folder + "/.lock";
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 && errno == ENOENT) return false;
+  if (descriptor < 0) throw FileError("cannot read", path, errno);
   struct flock whole = whole_file();
   const bool asked = fcntl(descriptor, F_OFD_GETLK, &whole) == 0;
+  const int error = errno;
   close(descriptor);
-  return asked && whole.l_type != F_UNLCK;
+  if (!asked) no_locks(path, error);
+  return whole.l_type != F_UNLCK;
+}
+
+void FolderLock::turn_off() {
+  locks_off = true;
+  log::warn(
+      "working without locks: two programs on one study at the same time spoil each other's runs");
+}
+
+bool FolderLock::off() {
+  return locks_off;
 }
 
 FolderLock::~FolderLock() {
@@ -125,11 +167,14 @@ void check_trained(const std::string& folder) {
 }
 
 void make_folder(const std::string& path) {
+  const auto refuse = [](const FileError& reason) {
+    if (reason.of_the_disk()) throw reason;
+    throw UsageError(reason.what());
+  };
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) throw UsageError(fmt::format("cannot make the folder {}: {}", path, error.message()));
-  if (access(path.c_str(), W_OK | X_OK) != 0)
-    throw UsageError(fmt::format("cannot write in {}: {}", path, std::strerror(errno)));
+  if (error) refuse(FileError("cannot make the folder", path, error.value()));
+  if (access(path.c_str(), W_OK | X_OK) != 0) refuse(FileError("cannot write in", path, errno));
 }
 
 }  // namespace longshot

@@ -7,7 +7,7 @@
 //   metrics.jsonl, timing.jsonl, log.txt, checkpoint.safetensors, training_state.safetensors
 //
 // A lock on the folder's .lock file is held while a process works in it: two processes never write
-// one run.
+// one run, and none is evaluated while it trains.
 #pragma once
 
 #include <string>
@@ -27,20 +27,27 @@ struct RunStatus {
 };
 
 // What status.json says; `running` only while some process holds the folder's lock, otherwise
-// `interrupted`. A folder with a config but no readable status counts as `created`; no folder or no
-// config as `absent`.
+// `interrupted` (where locks cannot be asked, as it stands there). A folder with a config but no
+// readable status counts as `created`; no folder or no config as `absent`.
 RunStatus read_status(const std::string& folder);
 void write_status(const std::string& folder, RunStatus status);  // fills in `updated`
 
+// Held while a process works in a folder. Where the file system has no locks, taking or asking
+// throws FileError that says so, and turn_off() lets everything go on without.
 class FolderLock {
  public:
-  explicit FolderLock(const std::string& folder);  // the folder must exist
+  enum class Kind { write, read };  // many readers, or one writer
+  // The folder must exist. A reader who may not write there takes the lock that is there, or none.
+  explicit FolderLock(const std::string& folder, Kind kind = Kind::write);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
   bool held() const { return held_; }  // false: another process has it
   // Whether some process holds it, without taking it for a moment; needs no write access.
   static bool taken(const std::string& folder);
+  // --no-locks: every lock counts as held, and none as taken. Warns.
+  static void turn_off();
+  static bool off();
 
  private:
   int descriptor_ = -1;
@@ -50,7 +57,8 @@ class FolderLock {
 // A run folder with a checkpoint; UsageError saying what the folder is otherwise.
 void check_trained(const std::string& folder);
 
-// Makes the folder and everything above it; UsageError with the system's reason.
+// Makes the folder and everything above it; UsageError with the system's reason, FileError where
+// the disk is the reason.
 void make_folder(const std::string& path);
 std::string time_now();
 

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "core/error.h"
 #include "core/files.h"
 #include "core/random.h"
+#include "train/json_text.h"
 #include "train/sha256.h"
 
 namespace longshot {
@@ -51,6 +51,7 @@ std::string hash_of(const Json& json) {
 
 // Results prove themselves: the last member is the SHA-256 of the rest as one line of JSON.
 void write_result(const std::string& path, Json json) {
+  json = Json::parse(json_text(std::move(json), 1));  // names that are not UTF-8, as they are shown
   json["sha256"] = hash_of(json);
   write_file_atomically(path, json.dump(1) + "\n");
 }
@@ -205,7 +206,11 @@ void write_summary(const std::string& folder, const Summary& summary) {
 }
 
 void write_evaluation(const std::string& folder, const StoredEvaluation& evaluation) {
-  std::filesystem::create_directories(folder + "/evaluations");
+  const std::string evaluations = folder + "/evaluations";
+  std::error_code error;
+  std::filesystem::create_directories(evaluations, error);
+  if (error) throw FileError("cannot make the folder", evaluations, error.value());
+  remove_abandoned_files(evaluations);
   // The name is a function of what was asked, so that asking again replaces the same file.
   std::string asked;
   for (const std::string& each : evaluation.overrides) asked += each + "\n";

@@ -1,5 +1,6 @@
 #include "experiments/sweep_runner.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "core/streams.h"
 #include "train/progress.h"
 #include "train/signals.h"
 
@@ -56,18 +58,23 @@ std::string describe(int code, const std::string& folder, const std::string& err
   }
 }
 
-// A child's log goes to its log.txt; its standard error is not mixed with the others'. It is in a
-// process group of its own: Ctrl-C reaches this process alone, which passes it on once.
-pid_t start_child(const std::string& folder) {
+// A child's log goes to its log.txt; its standard error is not mixed with the others'. On its
+// standard output it says why it could not go on where its folder may not know. It is in a process
+// group of its own: Ctrl-C reaches this process alone, which passes it on once.
+pid_t start_child(const std::string& folder, int* output) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string threads_text = std::to_string(threads());
   std::vector<std::string> words = {program, "cell", folder, "--threads", threads_text};
+  if (FolderLock::off()) words.push_back("--no-locks");
+  int ends[2];  // of a pipe: a reason is short, so the child never waits for a reader
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    throw Error(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -78,8 +85,23 @@ pid_t start_child(const std::string& folder) {
       posix_spawn(&pid, program.c_str(), &actions, &attributes, pointers.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) throw Error(fmt::format("cannot start {}: {}", program, std::strerror(error)));
+  close(ends[1]);
+  if (error != 0) {
+    close(ends[0]);
+    throw Error(fmt::format("cannot start {}: {}", program, std::strerror(error)));
+  }
+  *output = ends[0];
   return pid;
+}
+
+// What is in the pipe of a child that has ended.
+std::string rest_of(int descriptor) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = read(descriptor, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, size_t(got));
+  close(descriptor);
+  return text;
 }
 
 std::string count(int64_t n, const char* noun) {
@@ -98,12 +120,12 @@ SweepRunner::SweepRunner(SweepPlan& plan, const RunArguments& arguments)
       ++before_;
     } else if (state == RunState::running) {
       ++busy_;
-      fmt::print(stderr, "{}: another process is working on it; skipped\n", cell.run.cell);
+      say("{}: another process is working on it; skipped\n", cell.run.cell);
     } else {
       ++failed_before_;
       last_failure_ = cell.status.exit_code != 0 ? cell.status.exit_code : kExitFailed;
-      fmt::print(stderr, "{}: {} before{}{}; --retry-failed runs it again\n", cell.run.cell,
-                 name_of(state), cell.status.message.empty() ? "" : ": ", cell.status.message);
+      say("{}: {} before{}{}; --retry-failed runs it again\n", cell.run.cell, name_of(state),
+          cell.status.message.empty() ? "" : ": ", cell.status.message);
     }
   }
 }
@@ -111,22 +133,21 @@ SweepRunner::SweepRunner(SweepPlan& plan, const RunArguments& arguments)
 void SweepRunner::print_begin() const {
   for (const std::string& note : plan_.notes) fmt::print(stderr, "note: {}\n", note);
   if (plan_.cells.size() == 1 && !todo_.empty()) {
-    fmt::print(stderr, "{}: {} on {}, {}\n", plan_.study, plan_.cells.front().run.cell,
-               plan_.device, count(threads(), "thread"));
+    say("{}: {} on {}, {}\n", plan_.study, plan_.cells.front().run.cell, plan_.device,
+        count(threads(), "thread"));
   } else if (!todo_.empty()) {
     const int64_t jobs = std::min<int64_t>(arguments_.jobs, int64_t(todo_.size()));
-    fmt::print(stderr, "{}: {}{} on {}, {}{}\n", plan_.study, count(int64_t(todo_.size()), "cell"),
-               before_ > 0 ? fmt::format(" to do ({} finished before)", before_) : "", plan_.device,
-               count(threads(), "thread"),
-               jobs > 1 ? fmt::format(" each, {} side by side", jobs) : "");
+    say("{}: {}{} on {}, {}{}\n", plan_.study, count(int64_t(todo_.size()), "cell"),
+        before_ > 0 ? fmt::format(" to do ({} finished before)", before_) : "", plan_.device,
+        count(threads(), "thread"), jobs > 1 ? fmt::format(" each, {} side by side", jobs) : "");
   } else if (failed_before_ == 0 && busy_ == 0) {
-    fmt::print(stderr, "{}: finished before, nothing to do\n", plan_.study);
+    say("{}: finished before, nothing to do\n", plan_.study);
   }
 }
 
 void SweepRunner::print_end() const {
   if (plan_.cells.size() == 1) return;
-  if (failed_ + failed_before_ + busy_ == 0 && !stopped_) return;
+  if (failed_ + failed_before_ + busy_ == 0 && !stopped_ && disk_.empty()) return;
   std::string text =
       fmt::format("{} of {} finished", done_ + before_, count(int64_t(plan_.cells.size()), "cell"));
   if (failed_ + failed_before_ > 0) text += fmt::format(", {} failed", failed_ + failed_before_);
@@ -135,7 +156,7 @@ void SweepRunner::print_end() const {
       int64_t(plan_.cells.size()) - done_ - before_ - failed_ - failed_before_ - busy_;
   if (left > 0) text += fmt::format(", {} not done yet", left);
   if (failed_ > 0) text += "; --retry-failed runs failed cells again";
-  fmt::print(stderr, "{}: {}\n", plan_.study, text);
+  say("{}: {}\n", plan_.study, text);
 }
 
 int SweepRunner::run() {
@@ -146,6 +167,11 @@ int SweepRunner::run() {
     run_children();
   }
   print_end();
+  if (!disk_.empty()) {
+    say("{}: stopped: {}\nOnce that is mended, the same command goes on where it was.\n",
+        plan_.study, disk_);
+    return kExitDisk;
+  }
   if (stopped_) return kExitStopped;
   if (failed_ + failed_before_ == 0) return kExitDone;
   // One run alone reports its own code; a sweep says that something failed.
@@ -173,7 +199,7 @@ SweepRunner::Prepared SweepRunner::prepare(PlannedCell& cell) {
     if (!lock.held()) return Prepared::busy;
     for (const char* file : {"training_state.safetensors", "checkpoint.safetensors",
                              "metrics.jsonl", "timing.jsonl", "status.json", "summary.json"})
-      std::filesystem::remove(folder + "/" + file);
+      remove_file(folder + "/" + file);
   }
   return Prepared::ready;
 }
@@ -188,6 +214,9 @@ bool SweepRunner::take(PlannedCell& cell) {
   } catch (const UsageError& caught) {
     code = kExitUsage;
     error = caught.what();
+  } catch (const FileError& caught) {
+    if (caught.of_the_disk()) code = kExitDisk;
+    error = caught.what();
   } catch (const std::exception& caught) {
     error = caught.what();
   }
@@ -197,10 +226,14 @@ bool SweepRunner::take(PlannedCell& cell) {
 
 void SweepRunner::ended(const PlannedCell& cell, int code, double seconds,
                         const std::string& error) {
+  if (code == kExitDisk) {  // one reason for all that were at work, said once
+    if (disk_.empty()) disk_ = error.empty() ? "the disk cannot be written" : error;
+    return;
+  }
   ++ended_;
   if (code == kExitBusy) {
     ++busy_;
-    fmt::print(stderr, "{}: another process is working on it; skipped\n", cell.run.cell);
+    say("{}: another process is working on it; skipped\n", cell.run.cell);
     return;
   }
   if (code == kExitStopped) {
@@ -213,12 +246,12 @@ void SweepRunner::ended(const PlannedCell& cell, int code, double seconds,
   }
   const std::string place =
       plan_.cells.size() > 1 ? fmt::format("[{}/{}] ", ended_, todo_.size()) : std::string();
-  fmt::print(stderr, "{}{}: {} ({})\n", place, cell.run.cell,
-             describe(code, cell.run.folder, error), format_duration(seconds));
+  say("{}{}: {} ({})\n", place, cell.run.cell, describe(code, cell.run.folder, error),
+      format_duration(seconds));
 }
 
 bool SweepRunner::give_up() const {
-  return stopped_ || (arguments_.fail_fast && failed_ > 0);
+  return stopped_ || !disk_.empty() || (arguments_.fail_fast && failed_ > 0);
 }
 
 void SweepRunner::run_here() {
@@ -236,6 +269,9 @@ void SweepRunner::run_here() {
     std::string error;
     try {
       code = run_cell(cell->run, display);
+    } catch (const FileError& caught) {
+      if (caught.of_the_disk()) code = kExitDisk;
+      error = caught.what();
     } catch (const std::exception& caught) {  // not even a status could be written
       error = caught.what();
     }
@@ -247,6 +283,7 @@ void SweepRunner::run_children() {
   struct Child {
     PlannedCell* cell;
     double begin;
+    int output;
   };
   std::map<pid_t, Child> children;
   size_t next = 0;
@@ -257,12 +294,14 @@ void SweepRunner::run_children() {
       PlannedCell* cell = todo_[next++];
       if (!take(*cell)) continue;
       try {
-        children[start_child(cell->run.folder)] = {cell, now_seconds()};
+        int output = -1;
+        const pid_t pid = start_child(cell->run.folder, &output);
+        children[pid] = {cell, now_seconds(), output};
       } catch (const std::exception& caught) {
         ended(*cell, kExitFailed, 0, caught.what());
       }
     }
-    if ((stop_requested() || (arguments_.fail_fast && failed_ > 0)) && !told) {
+    if ((stop_requested() || give_up()) && !told) {
       for (const auto& [pid, child] : children) kill(pid, SIGTERM);
       told = true;
     }
@@ -274,7 +313,7 @@ void SweepRunner::run_children() {
       continue;
     }
     PlannedCell& cell = *found->second.cell;
-    std::string error;
+    std::string error = rest_of(found->second.output);
     if (WIFSIGNALED(status)) error = fmt::format("killed by signal {}", WTERMSIG(status));
     // Stopped because another cell failed: that is no wish to stop the whole.
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kExitFailed;
@@ -282,8 +321,8 @@ void SweepRunner::run_children() {
     children.erase(found);
     if (code == kExitStopped && !stop_requested()) {
       ++ended_;
-      fmt::print(stderr, "[{}/{}] {}: stopped ({})\n", ended_, todo_.size(), cell.run.cell,
-                 format_duration(seconds));
+      say("[{}/{}] {}: stopped ({})\n", ended_, todo_.size(), cell.run.cell,
+          format_duration(seconds));
     } else {
       ended(cell, code, seconds, error);
     }

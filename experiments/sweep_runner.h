@@ -1,9 +1,10 @@
 // Works off a planned sweep: cells one after another in this process, or side by side as child
 // processes.
 //
-// A cell that fails is reported and the rest goes on. A cell that another process has taken is left
-// to it: each folder is locked while it is worked in, so two programs on one study share the cells
-// between them.
+// A cell that fails is reported and the rest goes on. A disk that is full or fails is no cell's
+// fault: the study stops, and its cells are gone on with later. A cell that another process has
+// taken is left to it: each folder is locked while it is worked in, so two programs on one study
+// share the cells between them.
 #pragma once
 
 #include <vector>
@@ -36,6 +37,7 @@ class SweepRunner {
   int64_t ended_ = 0, done_ = 0, before_ = 0, failed_ = 0, failed_before_ = 0, busy_ = 0;
   int last_failure_ = 0;
   bool stopped_ = false;
+  std::string disk_;  // why nothing can be written any more; "": it can
 };
 
 }  // namespace longshot

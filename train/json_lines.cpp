@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/files.h"
 #include "core/log.h"
+#include "core/streams.h"
 
 namespace longshot {
 
@@ -28,7 +29,7 @@ int64_t whole_lines(std::FILE* file, int64_t bytes) {
 
 JsonLines::JsonLines(const std::string& path, int64_t keep_bytes)
     : path_(path), file_(std::fopen(path.c_str(), "a+b")) {
-  if (file_ == nullptr) throw Error(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  if (file_ == nullptr) throw FileError("cannot write", path, errno);
   std::fseek(file_.get(), 0, SEEK_END);
   const int64_t size = std::ftell(file_.get());
   bytes_ = whole_lines(file_.get(), std::min(size, keep_bytes));
@@ -37,21 +38,19 @@ JsonLines::JsonLines(const std::string& path, int64_t keep_bytes)
         "{}: the checkpoint knows of {} bytes, and {} of them are there: the lines in between are "
         "lost, training goes on",
         path, keep_bytes, bytes_);
-  if (ftruncate(fileno(file_.get()), bytes_) != 0)
-    throw Error(fmt::format("cannot cut {} back: {}", path, std::strerror(errno)));
+  if (ftruncate(fileno(file_.get()), bytes_) != 0) throw FileError("cannot cut back", path, errno);
 }
 
 void JsonLines::write(std::string_view object) {
   std::FILE* file = file_.get();
   const bool failed = std::fwrite(object.data(), 1, object.size(), file) != object.size() ||
                       std::fputc('\n', file) == EOF || std::fflush(file) != 0;
-  if (failed) throw Error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+  if (failed) throw FileError("cannot write", path_, errno);
   bytes_ += int64_t(object.size()) + 1;
 }
 
 void JsonLines::sync() {
-  if (fdatasync(fileno(file_.get())) != 0)
-    throw Error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+  if (fdatasync(fileno(file_.get())) != 0) throw FileError("cannot write", path_, errno);
 }
 
 std::string json_number(double value) {
@@ -60,7 +59,7 @@ std::string json_number(double value) {
 
 std::string json_string(std::string_view text) {
   std::string result = "\"";
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     if (c == '"' || c == '\\') {
       result += '\\';
       result += c;

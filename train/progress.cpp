@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <fmt/core.h>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/streams.h"
 
 namespace longshot {
 namespace {
@@ -53,8 +53,7 @@ Progress::~Progress() {
 
 void Progress::clear() {
   if (!line_open_) return;
-  std::fputs("\r\x1b[K", stderr);
-  std::fflush(stderr);
+  say("\r\x1b[K");
   line_open_ = false;
 }
 
@@ -79,8 +78,7 @@ void Progress::update(int64_t step, double loss) {
   }
   text.resize(std::min(text.size(), terminal_width()));
   // Erase to the end of the line: a shorter text must not leave the tail of a longer one.
-  fmt::print(stderr, "\r{}\x1b[K", text);
-  std::fflush(stderr);
+  say("\r{}\x1b[K", text);
   line_open_ = true;
 }
 

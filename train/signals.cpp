@@ -4,12 +4,13 @@
 #include <csignal>
 #include <cstdint>
 #include <ctime>
+#include <iterator>
 #include <unistd.h>
 
 namespace longshot {
 namespace {
 
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
+constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 // Read and written by a signal handler and by threads: atomics without locks serve both.
 std::atomic<int> received = 0;
 std::atomic<int64_t> received_at = 0;  // milliseconds; written before `received`
@@ -17,7 +18,7 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_
 // One request can arrive twice: `timeout` signals the process and then its group, batch systems
 // every process of a job while the sweep tells its cells too. So close together they count once.
 constexpr int64_t kOneRequest = 50;
-struct sigaction before[3];
+struct sigaction before[std::size(kSignals)];
 
 int64_t milliseconds_now() {
   timespec now{};
@@ -30,7 +31,8 @@ extern "C" void longshot_on_signal(int signal) {
   if (received == 0) {
     received_at = now;
     received = signal;
-  } else if (now - received_at >= kOneRequest) {
+  } else if (signal != SIGHUP && now - received_at >= kOneRequest) {
+    // A terminal that goes away hangs up more than once, and nobody waits there.
     _exit(128 + signal);
   }
 }
@@ -43,11 +45,16 @@ SignalScope::SignalScope() {
   action.sa_handler = longshot_on_signal;
   action.sa_flags = SA_RESTART;  // a write under way goes on
   sigemptyset(&action.sa_mask);
-  for (int i = 0; i < 3; ++i) sigaction(kSignals[i], &action, &before[i]);
+  for (size_t i = 0; i < std::size(kSignals); ++i) {
+    sigaction(kSignals[i], nullptr, &before[i]);
+    // nohup: a hang-up that was ignored stays ignored.
+    if (kSignals[i] == SIGHUP && before[i].sa_handler == SIG_IGN) continue;
+    sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 SignalScope::~SignalScope() {
-  for (int i = 0; i < 3; ++i) sigaction(kSignals[i], &before[i], nullptr);
+  for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before[i], nullptr);
 }
 
 bool stop_requested() {

@@ -1,5 +1,6 @@
-// Stopping from outside: SIGINT, SIGTERM and SIGUSR1 ask a run to save and stop (exit code 75); a
-// second signal, 50 ms later or more, stops at once (exit code 128 + signal).
+// Stopping from outside: SIGHUP, SIGINT, SIGTERM and SIGUSR1 ask a run to save and stop (exit code
+// 75); a second signal other than SIGHUP, 50 ms later or more, stops at once (exit code 128 +
+// signal). Under nohup, SIGHUP stays ignored.
 #pragma once
 
 namespace longshot {

@@ -3,6 +3,7 @@
 #include "core/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/core.h>
 
 namespace longshot {
@@ -69,6 +70,15 @@ const ConfigArray& ConfigValue::as_array() const {
 const std::string& ConfigValue::as_string() const {
   if (!is_string()) wrong_type(*this, "a string");
   return std::get<std::string>(value_);
+}
+
+std::optional<int64_t> ConfigValue::as_whole() const {
+  if (const int64_t* whole = std::get_if<int64_t>(&value_)) return *whole;
+  const double* number = std::get_if<double>(&value_);
+  constexpr double kExact = 9007199254740992;  // 2^53
+  if (number == nullptr || !(std::abs(*number) <= kExact) || *number != std::trunc(*number))
+    return std::nullopt;
+  return int64_t(*number);
 }
 
 const char* ConfigValue::type_name() const {

@@ -70,6 +70,9 @@ class ConfigValue {
   ConfigTable& as_table();
   const ConfigArray& as_array() const;
   const std::string& as_string() const;
+  // A whole number, also where it is written as 1e3 or 1000.0 (up to 2^53, where such numbers are
+  // exact); nothing for anything else.
+  std::optional<int64_t> as_whole() const;
   const char* type_name() const;  // "a string", "a whole number", ... for messages
   std::string to_toml() const;    // one line; numbers in the shortest form that reads back equal
   bool operator==(const ConfigValue& other) const;  // by value, places ignored
@@ -194,7 +197,8 @@ std::vector<FieldInfo> describe_options(Options options = {}) {
   return detail::describe_fields(&detail::visit_fields<Options>, &options);
 }
 
-// The candidate with the smallest edit distance, or "" when none is near (distance > length / 2).
+// The candidate with the smallest edit distance, or "" when none is near: more than a third of the
+// letters, and more than one, differ.
 std::string nearest_name(std::string_view wrong, const std::vector<std::string>& candidates);
 
 // Shortest decimal text that reads back to the same double ("0.0003", "1e-05", "1" becomes "1.0").

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "core/config.h"
+#include "core/streams.h"
 
 namespace longshot {
 
@@ -102,7 +103,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest_name(std::string_view wrong, const std::vector<std::string>& candidates) {
   std::string best;
-  size_t best_distance = wrong.size() / 2 + 1;
+  size_t best_distance = wrong.size() < 2 ? 0 : std::max<size_t>(wrong.size() / 3, 1) + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(wrong, candidate);
     if (distance < best_distance) {
@@ -218,8 +219,19 @@ class Reader : public FieldVisitor {
                               value.to_toml()));
   }
   int64_t read_whole(const char* key, const ConfigValue& value, const Limits& limits) const {
-    const int64_t* whole = std::get_if<int64_t>(&value.variant());
-    if (whole == nullptr) wrong(key, value, "must be a whole number");
+    const std::optional<int64_t> whole = value.as_whole();
+    if (!whole) {
+      const double* number = std::get_if<double>(&value.variant());
+      if (number != nullptr && std::isfinite(*number) && std::abs(*number) > 1e15) {
+        const std::string bounds = describe_limits(limits);
+        fail(value, fmt::format("{} is too {}: {}; it must be {}a whole number from {} to {}",
+                                full_name(key), *number > 0 ? "large" : "small", value.to_toml(),
+                                bounds.empty() ? "" : bounds + ", ",
+                                std::numeric_limits<int64_t>::min(),
+                                std::numeric_limits<int64_t>::max()));
+      }
+      wrong(key, value, "must be a whole number");
+    }
     check_limits(key, value, double(*whole), limits);
     return *whole;
   }
@@ -250,7 +262,12 @@ class Reader : public FieldVisitor {
     namespace fs = std::filesystem;
     if (text.empty()) return text;
     const fs::path base = where.line > 0 ? fs::path(where.file).parent_path() : fs::path();
-    return fs::absolute(base / text).lexically_normal().string();
+    std::string path = fs::absolute(base / text).lexically_normal().string();
+    if (!is_utf8(path))
+      throw UsageError(fmt::format(
+          "{}: the path {} is not UTF-8, and the config that a run keeps is: use another name",
+          where.to_string(), printable(path)));
+    return path;
   }
 
   const ConfigTable& table_;

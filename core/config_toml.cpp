@@ -5,16 +5,23 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fmt/core.h>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <toml++/toml.h>
+
+#include "core/streams.h"
 
 namespace longshot {
 
 namespace {
+
+constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
 
 class Converter {
  public:
@@ -85,8 +92,11 @@ ConfigTable parse_toml(std::string_view text, const std::string& file_name) {
     const toml::table parsed = toml::parse(text, file_name);
     return converter.table(parsed, {file_name, 1, 1});
   } catch (const toml::parse_error& error) {
-    throw UsageError(fmt::format("{}: {}", converter.place(error.source().begin).to_string(),
-                                 error.description()));
+    const std::string_view reason = error.description();
+    const bool large = reason.find("not representable in 64 bits") != std::string_view::npos;
+    throw UsageError(fmt::format(
+        "{}: {}{}", converter.place(error.source().begin).to_string(), reason,
+        large ? fmt::format(": too large, whole numbers go up to {}", kLargest) : ""));
   }
 }
 
@@ -101,6 +111,8 @@ ConfigTable parse_toml_file(const std::string& path) {
 }
 
 ConfigValue parse_toml_value(std::string_view text, const SourceLocation& where) {
+  if (!is_utf8(text))
+    throw UsageError(fmt::format("{}: {} is not UTF-8", where.to_string(), printable(text)));
   const Converter converter("", &where);
   try {
     const toml::table parsed = toml::parse(fmt::format("value = {}\n", text));
@@ -113,6 +125,15 @@ ConfigValue parse_toml_value(std::string_view text, const SourceLocation& where)
     if (!text.empty() && std::strchr("[{\"'", text.front()) != nullptr)
       throw UsageError(fmt::format("{}: {} is not a valid value: {}", where.to_string(), text,
                                    error.description()));
+    // A number that TOML cannot hold is a number still: its field knows the bounds.
+    double number = 0;
+    const auto [end, result] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool whole_text = end == text.data() + text.size();
+    if (whole_text && result == std::errc::result_out_of_range)
+      throw UsageError(fmt::format("{}: {} is too large or too small for a number",
+                                   where.to_string(), text));
+    if (whole_text && std::isfinite(number) && std::abs(number) > double(kLargest))
+      return ConfigValue(number, where);
   }
   return ConfigValue(std::string(text), where);
 }

@@ -144,7 +144,9 @@ void write_named_file(const std::string& path, std::string_view content) {
   }
   try {
     struct stat status;
-    if (stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) {
+    const bool there = stat(path.c_str(), &status) == 0;
+    if (!there && errno == ELOOP) fail("cannot write", path, errno);
+    if (!there || S_ISREG(status.st_mode)) {
       write_file_atomically(followed(path), content);
       return;
     }

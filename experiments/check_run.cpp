@@ -36,8 +36,7 @@ SourceLocation place(const RunConfig& config, const char* section, const char* k
 // The place of this length in the list, as far as it was written as such.
 SourceLocation place_of_length(const RunConfig& config, int64_t length) {
   for (const ConfigValue& item : config.evaluate.lengths.as_array()) {
-    const int64_t* number = std::get_if<int64_t>(&item.variant());
-    if (number != nullptr && *number == length) return item.where();
+    if (item.as_whole() == length) return item.where();
   }
   return place(config, "evaluate", "lengths");
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <fmt/core.h>
 
+#include "core/streams.h"
+
 namespace longshot {
 namespace {
 
@@ -66,7 +68,7 @@ const char* style_color(int style) {
 
 std::string escape_html(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     if (c == '<')
       out += "&lt;";
     else if (c == '>')

@@ -47,8 +47,17 @@ ConfigValue with_type_table(const ConfigValue& value) {
   return ConfigValue::table(std::move(table), value.where());
 }
 
+// A sweep goes as a whole: an overlay that has one ends its base's, axes it does not name included.
+void note_replaced_sweep(const ConfigTable& base, const ConfigTable& later,
+                         std::vector<std::string>& notes) {
+  const ConfigValue *before = base.find("sweep"), *after = later.find("sweep");
+  if (before != nullptr && after != nullptr)
+    notes.push_back(fmt::format("[sweep] of {} replaces the whole [sweep] of {}",
+                                after->where().to_string(), before->where().to_string()));
+}
+
 ConfigTable load_layers(const std::string& path, std::vector<std::string>& open_files,
-                        const Schema& schema) {
+                        const Schema& schema, std::vector<std::string>& notes) {
   std::error_code ignored;
   const std::string identity = fs::weakly_canonical(path, ignored).string();
   ConfigTable own = parse_toml_file(path);
@@ -70,11 +79,14 @@ ConfigTable load_layers(const std::string& path, std::vector<std::string>& open_
       if (std::find(open_files.begin(), open_files.end(), base_identity) != open_files.end())
         throw UsageError(fmt::format("{}: extends goes in a circle: {} is being read already",
                                      name.where().to_string(), base.string()));
-      merge_config(result, load_layers(base.string(), open_files, schema), schema);
+      const ConfigTable layer = load_layers(base.string(), open_files, schema, notes);
+      note_replaced_sweep(result, layer, notes);
+      merge_config(result, layer, schema);
     }
     own.erase("extends");
   }
   open_files.pop_back();
+  note_replaced_sweep(result, own, notes);
   merge_config(result, own, schema);
   return result;
 }
@@ -124,7 +136,9 @@ LoadedConfig load_config(const std::vector<std::string>& files,
   LoadedConfig result;
   for (const std::string& file : files) {
     std::vector<std::string> open_files;
-    merge_config(result.table, load_layers(file, open_files, schema), schema);
+    const ConfigTable layer = load_layers(file, open_files, schema, result.notes);
+    note_replaced_sweep(result.table, layer, result.notes);
+    merge_config(result.table, layer, schema);
   }
   for (const std::string& text : overrides) {
     const ConfigTable one = parse_override(text);

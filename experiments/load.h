@@ -18,6 +18,7 @@ namespace longshot {
 struct LoadedConfig {
   ConfigTable table;         // files, then command line; "sweep" included, "extends" gone
   ConfigTable command_line;  // the key=value part alone: it beats the cells of a sweep, too
+  std::vector<std::string> notes;  // what a reader of the files may not expect
 };
 
 // `overrides` are "a.b=value" with value as TOML or a bare word. Without `name` the study is called

@@ -11,6 +11,7 @@
 #include "core/config_toml.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/streams.h"
 #include "experiments/run_cell.h"
 #include "experiments/run_folder.h"
 
@@ -383,6 +384,9 @@ Report gather_report(const std::vector<std::string>& places, const std::set<std:
                                      "the same run as in " + same.first->second});
     }
   }
+  // Names of folders are bytes; a report is text.
+  for (UnfinishedRun& each : report.unfinished)
+    each = {printable(each.folder), each.state, printable(each.message)};
   if (report.summaries.empty()) {
     std::string names;
     for (const std::string& place : places) names += (names.empty() ? "" : ", ") + place;

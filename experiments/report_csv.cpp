@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/streams.h"
 #include "experiments/report.h"
 
 namespace longshot {
@@ -19,7 +20,8 @@ namespace {
 constexpr const char* kFirst[] = {"study",     "cell",  "task", "encoding",
                                   "positions", "label", "seed"};
 
-std::string csv_field(const std::string& text) {
+std::string csv_field(const std::string& bytes) {
+  const std::string text = printable(bytes);
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) {
@@ -62,6 +64,11 @@ std::vector<Row> parse_csv(const std::string& text) {
 class Reader {
  public:
   explicit Reader(const std::string& file) : file_(file), rows_(parse_csv(read_file(file))) {
+    for (size_t row = 0; row < rows_.size(); ++row)
+      for (const std::string& field : rows_[row])
+        if (!is_utf8(field))
+          throw UsageError(
+              fmt::format("{}: row {}: \"{}\" is not UTF-8", file_, row + 1, printable(field)));
     if (rows_.empty()) throw UsageError(fmt::format("{}: empty", file_));
     for (size_t c = 0; c < rows_[0].size(); ++c) columns_[rows_[0][c]] = c;
     for (const char* name : kFirst) index(name);

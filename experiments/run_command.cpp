@@ -22,18 +22,27 @@ namespace {
 
 void print_dry_run(const SweepPlan& plan, const RunArguments& arguments) {
   const std::vector<double> seconds = estimate_seconds(plan, arguments.retry_failed);
-  size_t width = 4;
-  for (const PlannedCell& cell : plan.cells) width = std::max(width, cell.run.cell.size());
+  std::vector<std::string> states;
+  size_t width = 4, state_width = 18;
+  for (const PlannedCell& cell : plan.cells) {
+    std::string state = cell.evaluate_again ? "to evaluate again" : name_of(cell.status.state);
+    if (cell.status.state == RunState::absent) state = "to run";
+    if (cell.status.state == RunState::interrupted)
+      state += fmt::format(" at step {} of {}", cell.step, cell.run.config.train.steps);
+    width = std::max(width, cell.run.cell.size());
+    state_width = std::max(state_width, state.size());
+    states.push_back(std::move(state));
+  }
   print("{}: {} {} in {}\n", plan.study, plan.cells.size(),
-        plan.cells.size() == 1 ? "cell" : "cells", plan.folder);
+        plan.cells.size() == 1 ? "cell" : "cells",
+        std::filesystem::absolute(plan.folder).lexically_normal().string());
+  for (const std::string& note : plan.notes) print("  {}\n", note);
   double total = 0;
   for (size_t i = 0; i < plan.cells.size(); ++i) {
     const PlannedCell& cell = plan.cells[i];
-    std::string state = cell.evaluate_again ? "to evaluate again" : name_of(cell.status.state);
-    if (cell.status.state == RunState::absent) state = "to run";
-    const bool work = cell.needs_work(arguments.retry_failed);
-    print("  {:<{}}  {:<18} {}\n", cell.run.cell, width, state,
-          work ? "about " + format_duration(seconds[i]) : "nothing to do");
+    print("  {:<{}}  {:<{}} {}\n", cell.run.cell, width, states[i], state_width,
+          cell.needs_work(arguments.retry_failed) ? "about " + format_duration(seconds[i])
+                                                  : "nothing to do");
     total += seconds[i];
   }
   for (const std::string& note : plan.notes) fmt::print("note: {}\n", note);

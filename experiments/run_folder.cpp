@@ -5,6 +5,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <unistd.h>
 #include <vector>
 
@@ -89,6 +90,21 @@ void write_status(const std::string& folder, RunStatus status) {
       {"process", status.process},      {"started", status.started},
       {"updated", time_now()}};
   write_file_atomically(folder + "/status.json", json_text(json, 2));
+}
+
+int64_t trained_steps(const std::string& folder) {
+  std::ifstream file(folder + "/training_state.safetensors", std::ios::binary);
+  uint64_t size = 0;
+  constexpr uint64_t kLargestHeader = 100'000'000;  // as safetensors limits it
+  if (!file.read(reinterpret_cast<char*>(&size), sizeof size) || size > kLargestHeader) return 0;
+  std::string header(size, ' ');
+  if (!file.read(header.data(), std::streamsize(size))) return 0;
+  try {
+    const auto state = nlohmann::json::parse(header).at("__metadata__").at("state");
+    return nlohmann::json::parse(state.get<std::string>()).at("step").get<int64_t>();
+  } catch (const nlohmann::json::exception&) {
+    return 0;
+  }
 }
 
 FolderLock::FolderLock(const std::string& folder, Kind kind) {

@@ -31,6 +31,8 @@ struct RunStatus {
 // readable status counts as `created`; no folder or no config as `absent`.
 RunStatus read_status(const std::string& folder);
 void write_status(const std::string& folder, RunStatus status);  // fills in `updated`
+// The step that training_state.safetensors is of, from its header alone; 0 without a readable one.
+int64_t trained_steps(const std::string& folder);
 
 // Held while a process works in a folder. Where the file system has no locks, taking or asking
 // throws FileError that says so, and turn_off() lets everything go on without.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "core/streams.h"
 #include "experiments/installed_types.h"
 
 namespace longshot {
@@ -87,14 +88,14 @@ TypedSection read_typed(const ConfigTable& table, const SectionTypes& types, con
 
 void check_name(const std::string& name, const SourceLocation& where) {
   const bool safe =
-      !name.empty() && name.front() != '.' && name.front() != '-' && name.size() <= 100 &&
+      is_utf8(name) && !name.empty() && name.front() != '.' && name.front() != '-' && name.size() <= 100 &&
       std::none_of(name.begin(), name.end(),
                    [](unsigned char c) { return c < 0x20 || c == 0x7f || c == '/' || c == '\\'; });
   if (!safe)
     fail(where,
-         fmt::format("name must be usable as a folder's name (1 to 100 characters, no slash, "
+         fmt::format("name must be usable as a folder's name (1 to 100 characters, no slash, UTF-8, "
                      "not beginning with . or -), got {}",
-                     quote_toml(name)));
+                     quote_toml(printable(name))));
 }
 
 void check_device(const std::string& type, const SourceLocation& where) {

@@ -69,7 +69,8 @@ std::vector<ReferenceSection> reference(const std::string& only, const Schema& s
   plain("evaluate");
   result.push_back({"sweep",
                     "",
-                    "many runs from one config: the product of grid, zip and cells",
+                    "many runs from one config: the product of grid, zip and cells. A [sweep] of an "
+                    "overlay (extends, a later file) replaces the earlier one as a whole",
                     {{"grid", "table of lists", "{}", "", "every combination of the lists' values"},
                      {"zip", "table of lists", "{}", "", "lists of equal length, in step"},
                      {"cells", "list of tables", "[]", "", "explicit combinations"}}});

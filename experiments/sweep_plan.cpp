@@ -173,6 +173,7 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
   Context context(*backend);  // for building modules without parameters
   std::set<std::string> devices;
   SweepPlan plan;
+  plan.notes = loaded.notes;
   plan.study = cells.front().config.name;
   plan.folder = (std::filesystem::path(arguments.out) / plan.study).string();
   for (const Cell& cell : cells) {
@@ -187,6 +188,7 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
         existing ? existing->string() : (std::filesystem::path(plan.folder) / cell.folder).string();
     planned.run.cell = std::filesystem::path(planned.run.folder).filename().string();
     planned.status = read_status(planned.run.folder);
+    if (planned.status.state != RunState::absent) planned.step = trained_steps(planned.run.folder);
     if (planned.status.state == RunState::finished)
       planned.evaluate_again = !has_result(planned.run.folder, cell.config);
     // Every mistake is found before the first cell trains; a finished one needs its data no more.
@@ -247,9 +249,12 @@ std::vector<double> estimate_seconds(const SweepPlan& plan, bool retry_failed) {
     const TrainOptions& train = config.train;
     double seconds = cost.evaluation;
     if (cell.status.state != RunState::finished) {
-      seconds += cost.step * double(train.steps);
+      // A failed or diverged cell may have to start over.
+      const bool goes_on = cell.status.state == RunState::interrupted;
+      const int64_t left = goes_on ? std::max<int64_t>(train.steps - cell.step, 0) : train.steps;
+      seconds += cost.step * double(left);
       if (train.evaluate_every > 0)
-        seconds += cost.in_range * double(train.steps / train.evaluate_every);
+        seconds += cost.in_range * double(left / train.evaluate_every);
     }
     result.push_back(seconds);
   }

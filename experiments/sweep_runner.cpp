@@ -119,6 +119,7 @@ SweepRunner::SweepRunner(SweepPlan& plan, const RunArguments& arguments)
     } else if (state == RunState::finished) {
       ++before_;
     } else if (state == RunState::running) {
+      FolderLock::taken(cell.run.folder);  // throws where that cannot be known
       ++busy_;
       say("{}: another process is working on it; skipped\n", cell.run.cell);
     } else {
@@ -131,15 +132,18 @@ SweepRunner::SweepRunner(SweepPlan& plan, const RunArguments& arguments)
 }
 
 void SweepRunner::print_begin() const {
-  for (const std::string& note : plan_.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : plan_.notes) say("note: {}\n", note);
+  // What describes a processor says how many threads work on it.
+  std::string device = plan_.device;
+  const std::string count_of_threads = count(threads(), "thread");
+  if (device.find(count_of_threads) == std::string::npos) device += ", " + count_of_threads;
   if (plan_.cells.size() == 1 && !todo_.empty()) {
-    say("{}: {} on {}, {}\n", plan_.study, plan_.cells.front().run.cell, plan_.device,
-        count(threads(), "thread"));
+    say("{}: {} on {}\n", plan_.study, plan_.cells.front().run.cell, device);
   } else if (!todo_.empty()) {
     const int64_t jobs = std::min<int64_t>(arguments_.jobs, int64_t(todo_.size()));
-    say("{}: {}{} on {}, {}{}\n", plan_.study, count(int64_t(todo_.size()), "cell"),
-        before_ > 0 ? fmt::format(" to do ({} finished before)", before_) : "", plan_.device,
-        count(threads(), "thread"), jobs > 1 ? fmt::format(" each, {} side by side", jobs) : "");
+    say("{}: {}{} on {}{}\n", plan_.study, count(int64_t(todo_.size()), "cell"),
+        before_ > 0 ? fmt::format(" to do ({} finished before)", before_) : "", device,
+        jobs > 1 ? fmt::format(", {} side by side", jobs) : "");
   } else if (failed_before_ == 0 && busy_ == 0) {
     say("{}: finished before, nothing to do\n", plan_.study);
   }

@@ -30,7 +30,7 @@ std::vector<int64_t> expand_lengths(const ConfigValue& lengths) {
   if (!lengths.is_array()) fail(lengths, "must be a list of lengths and { from, to, step }");
   std::vector<int64_t> result;
   for (const ConfigValue& item : lengths.as_array()) {
-    if (const int64_t* length = std::get_if<int64_t>(&item.variant())) {
+    if (const std::optional<int64_t> length = item.as_whole()) {
       if (*length < 1 || *length > kLongest)
         fail(item, fmt::format("must be from 1 to {}", kLongest));
       result.push_back(*length);

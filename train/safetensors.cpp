@@ -52,7 +52,8 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   std::string content;
   try {
     content = read_file(path);
-  } catch (const Error& error) {
+  } catch (const FileError& error) {
+    if (error.of_the_disk()) throw;
     throw UsageError(error.what());
   }
   return parse(std::move(content), path);

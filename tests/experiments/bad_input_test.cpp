@@ -129,7 +129,7 @@ TEST_CASE("folders that cannot be read or written") {
   CHECK_THAT(outcome.err, ContainsSubstring("not a run folder"));
 }
 
-TEST_CASE("a full disk fails the cell with a message; with room again it goes on") {
+TEST_CASE("a full disk stops the run with a message; with room again it goes on") {
   const Folder folder;
   const std::string config = folder.write("a.toml", tiny_config());
   // The kernel's limit on a file's size stands in for a full disk: parameters no longer fit.
@@ -138,11 +138,10 @@ TEST_CASE("a full disk fails the cell with a message; with room again it goes on
   Outcome outcome = shell("ulimit -f 8; exec " + command);
   INFO(outcome.all());
   CHECK(outcome.code == 1);
-  CHECK_THAT(outcome.err, ContainsSubstring("cannot write") && ContainsSubstring("safetensors"));
+  CHECK_THAT(outcome.err, ContainsSubstring("cannot write") && ContainsSubstring("safetensors") &&
+                              ContainsSubstring("the same command goes on"));
   outcome = shell("exec " + command);
-  CHECK(outcome.code == 1);
-  CHECK_THAT(outcome.err, ContainsSubstring("--retry-failed"));
-  outcome = shell("exec " + command + " --retry-failed");
+  INFO(outcome.all());
   CHECK(outcome.code == 0);
 
   outcome = shell(program_path() + " list keys > /dev/full");

@@ -75,8 +75,17 @@ class Running {
     std::vector<char*> pointers;
     for (std::string& word : copy) pointers.push_back(word.data());
     pointers.push_back(nullptr);
+    // Whatever started the tests (nohup): the program sees signals as from a terminal.
+    sigset_t usual;
+    sigemptyset(&usual);
+    for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGPIPE}) sigaddset(&usual, number);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
     const int error =
-        posix_spawnp(&process_, copy[0].c_str(), &actions, nullptr, pointers.data(), environ);
+        posix_spawnp(&process_, copy[0].c_str(), &actions, &attributes, pointers.data(), environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) throw longshot::Error("cannot start " + copy[0]);
   }

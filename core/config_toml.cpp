@@ -4,18 +4,15 @@
 #include "core/config_toml.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fmt/core.h>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <toml++/toml.h>
 
-#include "core/streams.h"
+#include "core/files.h"
 
 namespace longshot {
 
@@ -94,25 +91,26 @@ ConfigTable parse_toml(std::string_view text, const std::string& file_name) {
   } catch (const toml::parse_error& error) {
     const std::string_view reason = error.description();
     const bool large = reason.find("not representable in 64 bits") != std::string_view::npos;
-    throw UsageError(fmt::format(
-        "{}: {}{}", converter.place(error.source().begin).to_string(), reason,
-        large ? fmt::format(": too large, whole numbers go up to {}", kLargest) : ""));
+    throw UsageError(
+        fmt::format("{}: {}{}", converter.place(error.source().begin).to_string(), reason,
+                    large ? fmt::format(": too large, whole numbers go up to {}", kLargest) : ""));
   }
 }
 
 ConfigTable parse_toml_file(const std::string& path) {
   if (std::filesystem::is_directory(path))
     throw UsageError(fmt::format("{}: is a folder, not a config file", path));
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || (file.peek() != std::ifstream::traits_type::eof() && !(text << file.rdbuf())))
-    throw UsageError(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
-  return parse_toml(text.str(), path);
+  std::string text;
+  try {
+    text = read_file(path);
+  } catch (const FileError& error) {
+    if (error.of_the_disk()) throw;
+    throw UsageError(fmt::format("{}: cannot read: {}", path, std::strerror(error.error())));
+  }
+  return parse_toml(text, path);
 }
 
 ConfigValue parse_toml_value(std::string_view text, const SourceLocation& where) {
-  if (!is_utf8(text))
-    throw UsageError(fmt::format("{}: {} is not UTF-8", where.to_string(), printable(text)));
   const Converter converter("", &where);
   try {
     const toml::table parsed = toml::parse(fmt::format("value = {}\n", text));
@@ -130,8 +128,8 @@ ConfigValue parse_toml_value(std::string_view text, const SourceLocation& where)
     const auto [end, result] = std::from_chars(text.data(), text.data() + text.size(), number);
     const bool whole_text = end == text.data() + text.size();
     if (whole_text && result == std::errc::result_out_of_range)
-      throw UsageError(fmt::format("{}: {} is too large or too small for a number",
-                                   where.to_string(), text));
+      throw UsageError(
+          fmt::format("{}: {} is too large or too small for a number", where.to_string(), text));
     if (whole_text && std::isfinite(number) && std::abs(number) > double(kLargest))
       return ConfigValue(number, where);
   }

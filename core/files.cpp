@@ -1,5 +1,6 @@
 #include "core/files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -176,6 +177,18 @@ std::string read_file(const std::string& path) {
   std::fclose(file);
   if (error != 0) fail("cannot read", path, error);
   return content;
+}
+
+std::vector<std::string> list_folder(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    paths.push_back(entry->path().string());
+  if (error && error.value() != ENOENT) fail("cannot read the folder", folder, error.value());
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 void remove_file(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/error.h"
 
@@ -58,7 +59,10 @@ void write_named_file(const std::string& path, std::string_view content);
 bool is_standard_output(const std::string& path);
 
 std::string read_file(const std::string& path);  // or FileError
-void remove_file(const std::string& path);       // or FileError; one that is not there is removed
+// Paths of what is in a folder, sorted; empty where there is no such folder. FileError where it
+// cannot be read: what is in it must not count as missing.
+std::vector<std::string> list_folder(const std::string& folder);
+void remove_file(const std::string& path);  // or FileError; one that is not there is removed
 bool file_exists(const std::string& path);
 
 }  // namespace longshot

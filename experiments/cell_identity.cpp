@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 
+#include "core/files.h"
 #include "core/random.h"
 #include "experiments/identity_keys.h"
 
@@ -219,15 +220,10 @@ std::optional<fs::path> find_cell_folder(const fs::path& study_folder, const Cel
   std::error_code error;
   if (fs::is_directory(study_folder / cell.folder, error)) return study_folder / cell.folder;
   const std::string ending = "-" + cell.identity.substr(0, 8);
-  std::optional<fs::path> found;
-  for (fs::directory_iterator entry(study_folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (!entry->is_directory(error) || !entry->path().filename().string().ends_with(ending))
-      continue;
-    // The first by name, whatever order the file system lists.
-    if (!found || entry->path() < *found) found = entry->path();
-  }
-  return found;
+  // The first by name, whatever order the file system lists.
+  for (const std::string& path : list_folder(study_folder.string()))
+    if (path.ends_with(ending) && fs::is_directory(path, error)) return path;
+  return std::nullopt;
 }
 
 }  // namespace longshot

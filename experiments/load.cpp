@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "core/config_toml.h"
+#include "core/streams.h"
 
 namespace longshot {
 
@@ -128,6 +129,9 @@ ConfigTable parse_override(const std::string& text) {
   if (!well_formed)
     throw UsageError(fmt::format("{}: {} is not of the form section.key=value", where.to_string(),
                                  quote_toml(text)));
+  if (!is_utf8(text))
+    throw UsageError(fmt::format("{}: {} is not UTF-8, and the config that a run keeps is",
+                                 where.to_string(), printable(text)));
   return table_of(key, parse_toml_value(std::string_view(text).substr(equals + 1), where));
 }
 

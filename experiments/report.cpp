@@ -33,12 +33,8 @@ void find_runs(const fs::path& folder, int depth, std::vector<std::string>& runs
     return;
   }
   if (depth == 0) return;
-  std::vector<fs::path> below;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.is_directory()) below.push_back(entry.path());
-  std::sort(below.begin(), below.end());
-  for (const fs::path& each : below) find_runs(each, depth - 1, runs);
+  for (const std::string& each : list_folder(folder.string()))
+    if (fs::is_directory(each)) find_runs(each, depth - 1, runs);
 }
 
 // Keys that change how a run is done or measured, not what it learns.
@@ -157,6 +153,8 @@ std::string group_label(const Item& item, const Differing& differing,
 void read_settings(Summary& summary) {
   try {
     flatten(parse_toml_file(summary.folder + "/config.toml"), "", summary.settings);
+  } catch (const FileError&) {
+    throw;
   } catch (const Error&) {
     summary.settings.clear();
   }
@@ -345,8 +343,8 @@ Report gather_report(const std::vector<std::string>& places, const std::set<std:
     const size_t before = runs.size();
     find_runs(place, 2, runs);
     if (runs.size() > before) continue;
-    for (const auto& entry : fs::directory_iterator(place))
-      if (entry.path().extension() == ".csv") files.push_back(entry.path().string());
+    for (const std::string& file : list_folder(place))
+      if (file.ends_with(".csv")) files.push_back(file);
   }
   for (std::vector<std::string>* each : {&runs, &files}) {
     std::sort(each->begin(), each->end());
@@ -370,6 +368,8 @@ Report gather_report(const std::vector<std::string>& places, const std::set<std:
       read_settings(summary);
       summary.outside_config = !config.empty() && config.count(summary.identity) == 0;
       report.summaries.push_back(std::move(summary));
+    } catch (const FileError&) {  // nothing is known of the run: a report without it would lie
+      throw;
     } catch (const Error& error) {
       report.unfinished.push_back({run, "damaged", error.what()});
     }

@@ -167,10 +167,8 @@ void check_trained(const std::string& folder) {
   if (!fs::is_directory(folder, error)) throw UsageError(fmt::format("{}: no such folder", folder));
   if (!file_exists(folder + "/config.toml")) {
     std::vector<std::string> runs;
-    for (const auto& entry : fs::directory_iterator(folder, error))
-      if (file_exists(entry.path().string() + "/config.toml"))
-        runs.push_back(entry.path().string());
-    std::sort(runs.begin(), runs.end());
+    for (const std::string& each : list_folder(folder))
+      if (file_exists(each + "/config.toml")) runs.push_back(each);
     std::string list;
     for (size_t i = 0; i < runs.size() && i < 5; ++i) list += (list.empty() ? "" : ", ") + runs[i];
     if (runs.size() > 5) list += ", ...";

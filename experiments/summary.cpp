@@ -281,12 +281,8 @@ Summary read_summary(const std::string& folder) {
     summary.tokens_per_second = json.at("timing").at("tokens_per_second");
     summary.memory_bytes = json.at("memory_bytes");
     summary.evaluations.push_back(evaluation_from(json.at("evaluation")));
-    std::error_code error;
-    std::vector<std::string> later;
-    for (const auto& entry : std::filesystem::directory_iterator(folder + "/evaluations", error))
-      if (entry.path().extension() == ".json") later.push_back(entry.path().string());
-    std::sort(later.begin(), later.end());
-    for (const std::string& file : later) {
+    for (const std::string& file : list_folder(folder + "/evaluations")) {
+      if (!file.ends_with(".json")) continue;
       path = file;
       summary.evaluations.push_back(evaluation_from(read_result(file)));
     }

@@ -60,7 +60,8 @@ TEST_CASE("streams: a result that nobody receives is kept, and the exit code say
   const std::string cell = run_folders(folder / "runs/tiny").at(0);
   CHECK(shell(program_path() + " eval " + cell + " >/dev/full").code == 1);
   CHECK(fs::exists(cell + "/evaluations"));
-  CHECK(shell(program_path() + " report " + cell + " --csv " + folder / "a.csv" + " >&-").code == 1);
+  CHECK(shell(program_path() + " report " + cell + " --csv " + folder / "a.csv" + " >&-").code ==
+        1);
   CHECK(fs::exists(folder / "a.csv"));
 }
 
@@ -69,7 +70,8 @@ TEST_CASE("streams: the reader of a pipe that goes away is no end of the run") {
   folder.write("a.toml", two_cells());
   const std::string end = " | true; exit ${PIPESTATUS[0]}";
   const Outcome outcome =
-      Running({"/bin/bash", "-c", "(" + command(folder, "train.steps=300 2>&1") + ")" + end}).wait();
+      Running({"/bin/bash", "-c", "(" + command(folder, "train.steps=300 2>&1") + ")" + end})
+          .wait();
   INFO(outcome.all());
   CHECK(outcome.code == 1);
   CHECK(results(folder) == 2);
@@ -80,8 +82,8 @@ TEST_CASE("streams: a hang-up saves and stops with 75, under nohup it changes no
   folder.write("a.toml", tiny_config());
   const bool nohup = GENERATE(false, true);
   const std::string steps = nohup ? "3000" : "2000000";
-  std::vector<std::string> words = longshot_words(
-      {"run", folder / "a.toml", "--out", folder / "out", "train.steps=" + steps});
+  std::vector<std::string> words =
+      longshot_words({"run", folder / "a.toml", "--out", folder / "out", "train.steps=" + steps});
   if (nohup) words.insert(words.begin(), {"/bin/sh", "-c", "trap '' HUP; exec \"$@\"", "sh"});
   Running running(words);
   REQUIRE(wait_for(running, [&] {
@@ -99,8 +101,8 @@ TEST_CASE("streams: a hang-up saves and stops with 75, under nohup it changes no
   CHECK(fs::exists(cell + "/summary.json") == nohup);
   if (nohup) return;
   // R3.10: how far it has come is said before it goes on.
-  const Outcome dry = run_longshot({"run", folder / "a.toml", "--out", folder / "out",
-                                    "train.steps=" + steps, "--dry-run"});
+  const Outcome dry = run_longshot(
+      {"run", folder / "a.toml", "--out", folder / "out", "train.steps=" + steps, "--dry-run"});
   CHECK_THAT(dry.out, ContainsSubstring("interrupted at step ") &&
                           ContainsSubstring(" of 2000000") && !ContainsSubstring(" step 0 of") &&
                           ContainsSubstring(folder / "out/tiny"));
@@ -154,8 +156,8 @@ TEST_CASE("streams: bytes that are not UTF-8 are shown escaped, and no file's na
   outcome = run_longshot({"eval", cell});
   CHECK(outcome.code == 0);
   // A file that the run would have to remember by such a name.
-  outcome = run_longshot({"run", inside, "task=jsonl", "train.init_from=" + inside, "--out",
-                          folder / "runs"});
+  outcome = run_longshot(
+      {"run", inside, "task=jsonl", "train.init_from=" + inside, "--out", folder / "runs"});
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err, ContainsSubstring("not UTF-8") && ContainsSubstring(escaped));
   config.erase(0, config.find('\n') + 1);  // without its name
@@ -174,10 +176,11 @@ TEST_CASE("streams: bytes that are not UTF-8 are shown escaped, and no file's na
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err, ContainsSubstring("c.toml:1:") && ContainsSubstring("utf-8"));
   const std::string data =
-      folder.write("d.jsonl", "{\"input\": \"ab\", \"target\": [1]}\n{\"input\": \"" + kByte +
-                                  "\", \"target\": [1]}\n");
-  outcome = run_longshot({"run", folder.write("d.toml", "[task]\ntype = \"jsonl\"\ntrain = \"" + data +
-                                                            "\"\ntest = \"" + data + "\"\n"),
+      folder.write("d.jsonl", "{\"input\": \"ab\", \"target\": [1, 1]}\n{\"input\": \"" + kByte +
+                                  "\", \"target\": [1, 1]}\n");
+  outcome = run_longshot({"run",
+                          folder.write("d.toml", "[task]\ntype = \"jsonl\"\ntrain = \"" + data +
+                                                     "\"\ntest = \"" + data + "\"\n"),
                           "--out", folder / "runs"});
   INFO(outcome.all());
   CHECK(outcome.code == 2);
@@ -210,8 +213,8 @@ TEST_CASE("streams: files that people name, links, FIFOs and standard output") {
   const Outcome both = shell(report + "--csv - --html -");
   CHECK(both.code == 2);
   CHECK_THAT(both.err, ContainsSubstring("cannot both go to standard output"));
-  const Outcome page = shell(program_path() + " run " + folder / "a.toml --out " + folder / "runs" +
-                             " --html -");
+  const Outcome page =
+      shell(program_path() + " run " + folder / "a.toml --out " + folder / "runs" + " --html -");
   CHECK(page.code == 0);
   CHECK(page.out == html);
 
@@ -251,8 +254,8 @@ TEST_CASE("streams: a run is not evaluated while another process works in it") {
   const std::string cell = run_folders(folder / "runs/tiny").at(0);
   // Two evaluations at once share the lock.
   const auto words = [&](const char* lengths) {
-    return longshot_words({"eval", cell, std::string("evaluate.lengths=") + lengths,
-                           "evaluate.samples=20000"});
+    return longshot_words(
+        {"eval", cell, std::string("evaluate.lengths=") + lengths, "evaluate.samples=20000"});
   };
   Running first(words("[4]")), second(words("[5]"));
   CHECK(first.wait().code == 0);
@@ -276,13 +279,13 @@ TEST_CASE("streams: an overlay that replaces a whole sweep is said") {
                "name = \"tiny\"\nextends = \"base.toml\"\n[sweep]\ngrid = { train.lr = [1e-3] }\n");
   Outcome outcome =
       run_longshot({"run", folder / "over.toml", "--dry-run", "--out", folder / "runs"});
-  CHECK_THAT(outcome.out, ContainsSubstring("[sweep] of " + folder / "over.toml:3:1" +
-                                            " replaces the whole [sweep] of " + folder /
-                                            "base.toml:20:1"));
+  CHECK_THAT(outcome.out,
+             ContainsSubstring("[sweep] of " + folder / "over.toml:3:2" +
+                               " replaces the whole [sweep] of " + folder / "base.toml:20:2"));
   folder.write("later.toml", "[sweep]\ngrid = { seed = [3] }\n");
-  outcome = run_longshot({"run", folder / "base.toml", folder / "later.toml", "--dry-run", "--out",
-                          folder / "runs"});
-  CHECK_THAT(outcome.out, ContainsSubstring("later.toml:1:1 replaces the whole [sweep]"));
+  outcome = run_longshot(
+      {"run", folder / "base.toml", folder / "later.toml", "--dry-run", "--out", folder / "runs"});
+  CHECK_THAT(outcome.out, ContainsSubstring("later.toml:1:2 replaces the whole [sweep]"));
   outcome = run_longshot({"run", folder / "base.toml", "sweep.grid.seed=[1, 2, 3]", "--dry-run",
                           "--out", folder / "runs"});
   CHECK_THAT(outcome.out, !ContainsSubstring("replaces"));
@@ -316,14 +319,13 @@ TEST_CASE("streams: a number may be written as 1e3, and one that is too large is
     CHECK_THAT(outcome.err, ContainsSubstring("train.steps is too large: 1e+20") &&
                                 ContainsSubstring("9223372036854775807"));
   }
-  CHECK_THAT(dry({"train.lr=1e400"}, tiny_config()).err,
-             ContainsSubstring("1e400 is too large"));
+  CHECK_THAT(dry({"train.lr=1e400"}, tiny_config()).err, ContainsSubstring("1e400 is too large"));
   CHECK_THAT(dry({"train.steps=2.5"}, tiny_config()).err, ContainsSubstring("whole number"));
   config = tiny_config();
   config.replace(config.find("steps = 6"), 9, "steps = 99999999999999999999");
-  CHECK_THAT(dry({}, config).err,
-             ContainsSubstring("a.toml:11:") && ContainsSubstring("too large") &&
-                 ContainsSubstring("9223372036854775807"));
+  CHECK_THAT(dry({}, config).err, ContainsSubstring("a.toml:11:") &&
+                                      ContainsSubstring("too large") &&
+                                      ContainsSubstring("9223372036854775807"));
   CHECK_THAT(dry({"task=nope"}, tiny_config()).err,
              ContainsSubstring("nope") && !ContainsSubstring("did you mean"));
   CHECK_THAT(dry({"task=copi"}, tiny_config()).err, ContainsSubstring("did you mean \"copy\"?"));

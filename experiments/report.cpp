@@ -153,7 +153,7 @@ std::string group_label(const Item& item, const Differing& differing,
 void read_settings(Summary& summary) {
   try {
     flatten(parse_toml_file(summary.folder + "/config.toml"), "", summary.settings);
-  } catch (const FileError&) {
+  } catch (const FileError&) {  // it may be whole: it could not be read
     throw;
   } catch (const Error&) {
     summary.settings.clear();
@@ -368,9 +368,10 @@ Report gather_report(const std::vector<std::string>& places, const std::set<std:
       read_settings(summary);
       summary.outside_config = !config.empty() && config.count(summary.identity) == 0;
       report.summaries.push_back(std::move(summary));
-    } catch (const FileError&) {  // nothing is known of the run: a report without it would lie
-      throw;
     } catch (const Error& error) {
+      // A report without a finished run would lie; the disk is not the run's damage.
+      const auto* file = dynamic_cast<const FileError*>(&error);
+      if (file != nullptr && file->of_the_disk()) throw;
       report.unfinished.push_back({run, "damaged", error.what()});
     }
   }

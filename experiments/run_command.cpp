@@ -36,7 +36,6 @@ void print_dry_run(const SweepPlan& plan, const RunArguments& arguments) {
   print("{}: {} {} in {}\n", plan.study, plan.cells.size(),
         plan.cells.size() == 1 ? "cell" : "cells",
         std::filesystem::absolute(plan.folder).lexically_normal().string());
-  for (const std::string& note : plan.notes) print("  {}\n", note);
   double total = 0;
   for (size_t i = 0; i < plan.cells.size(); ++i) {
     const PlannedCell& cell = plan.cells[i];
@@ -45,7 +44,7 @@ void print_dry_run(const SweepPlan& plan, const RunArguments& arguments) {
                                                   : "nothing to do");
     total += seconds[i];
   }
-  for (const std::string& note : plan.notes) fmt::print("note: {}\n", note);
+  for (const std::string& note : plan.notes) print("note: {}\n", note);
   const double jobs = double(std::min<int64_t>(arguments.jobs, int64_t(plan.cells.size())));
   print("about {} in all with {} {} a cell{}; estimated from a few steps of each kind of cell\n",
         format_duration(total / jobs), threads(), threads() == 1 ? "thread" : "threads",

@@ -15,7 +15,7 @@ struct PlannedCell {
   CellRun run;
   RunStatus status;
   bool evaluate_again =
-      false;  // finished, but [evaluate] has changed since, or the result is damaged
+      false;         // finished, but [evaluate] has changed since, or the result is damaged
   int64_t step = 0;  // that the training state in the folder has reached
   bool needs_work(bool retry_failed) const;
 };
@@ -24,7 +24,6 @@ struct SweepPlan {
   std::string study;
   std::string folder;  // <out>/<study>
   std::vector<PlannedCell> cells;
-  std::vector<std::string> notes;  // of load_config
   std::string device;  // one sentence on what the cells run on; "" when there is nothing to do
   std::vector<std::string> notes;  // what a reader should know before it trains, each once
 };

@@ -197,8 +197,7 @@ std::vector<FieldInfo> describe_options(Options options = {}) {
   return detail::describe_fields(&detail::visit_fields<Options>, &options);
 }
 
-// The candidate with the smallest edit distance, or "" when none is near: more than a third of the
-// letters, and more than one, differ.
+// The candidate with the smallest edit distance, or "" when none is near (distance >= length / 2).
 std::string nearest_name(std::string_view wrong, const std::vector<std::string>& candidates);
 
 // Shortest decimal text that reads back to the same double ("0.0003", "1e-05", "1" becomes "1.0").

@@ -103,7 +103,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest_name(std::string_view wrong, const std::vector<std::string>& candidates) {
   std::string best;
-  size_t best_distance = wrong.size() < 2 ? 0 : std::max<size_t>(wrong.size() / 3, 1) + 1;
+  size_t best_distance = (wrong.size() + 1) / 2;
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(wrong, candidate);
     if (distance < best_distance) {
@@ -224,11 +224,11 @@ class Reader : public FieldVisitor {
       const double* number = std::get_if<double>(&value.variant());
       if (number != nullptr && std::isfinite(*number) && std::abs(*number) > 1e15) {
         const std::string bounds = describe_limits(limits);
-        fail(value, fmt::format("{} is too {}: {}; it must be {}a whole number from {} to {}",
-                                full_name(key), *number > 0 ? "large" : "small", value.to_toml(),
-                                bounds.empty() ? "" : bounds + ", ",
-                                std::numeric_limits<int64_t>::min(),
-                                std::numeric_limits<int64_t>::max()));
+        fail(value,
+             fmt::format("{} is too {}: {}; it must be {}a whole number from {} to {}",
+                         full_name(key), *number > 0 ? "large" : "small", value.to_toml(),
+                         bounds.empty() ? "" : bounds + ", ", std::numeric_limits<int64_t>::min(),
+                         std::numeric_limits<int64_t>::max()));
       }
       wrong(key, value, "must be a whole number");
     }

@@ -186,7 +186,8 @@ std::vector<std::string> list_folder(const std::string& folder) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error))
     paths.push_back(entry->path().string());
-  if (error && error.value() != ENOENT) fail("cannot read the folder", folder, error.value());
+  if (error && error.value() != ENOENT && error.value() != ENOTDIR)
+    fail("cannot read the folder", folder, error.value());
   std::sort(paths.begin(), paths.end());
   return paths;
 }

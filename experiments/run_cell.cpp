@@ -269,6 +269,7 @@ int run_cell(const CellRun& run, const CellDisplay& display) {
     try {
       write_status(run.folder, status);
     } catch (const std::exception& error) {  // a full disk: the reason is on its way already
+      if (state == RunState::finished) throw;
       log::error("{}", error.what());
     }
     return code;

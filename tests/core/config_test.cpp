@@ -342,12 +342,12 @@ TEST_CASE("nearest_name") {
   CHECK(nearest_name("dmi", names) == "dim");
   CHECK(nearest_name("", names).empty());
   CHECK(nearest_name("dim", {}).empty());
-  // Near is a third of the letters, or one: half of a short word is another word.
-  CHECK(nearest_name("nope", {"copy"}).empty());                     // 2 of 4
-  CHECK(nearest_name("copi", {"copy"}) == "copy");                   // 1 of 4
-  CHECK(nearest_name("bathc", {"batch"}) == "batch");                // a swap
+  // Half of a word's letters make it another word.
+  CHECK(nearest_name("nope", {"copy"}).empty());       // 2 of 4
+  CHECK(nearest_name("copi", {"copy"}) == "copy");     // 1 of 4
+  CHECK(nearest_name("bathc", {"batch"}) == "batch");  // a swap
   CHECK(nearest_name("sinusodial", {"sinusoidal"}) == "sinusoidal");
-  CHECK(nearest_name("lr", {"ln"}) == "ln");                         // 1 of 2
-  CHECK(nearest_name("abcdef", {"abxyef"}) == "abxyef");             // 2 of 6
-  CHECK(nearest_name("abcdef", {"axyzef"}).empty());                 // 3 of 6
+  CHECK(nearest_name("lr", {"ln"}).empty());              // 1 of 2
+  CHECK(nearest_name("abcdef", {"abxyef"}) == "abxyef");  // 2 of 6
+  CHECK(nearest_name("abcdef", {"axyzef"}).empty());      // 3 of 6
 }

@@ -227,15 +227,11 @@ void write_evaluation(const std::string& folder, const StoredEvaluation& evaluat
 
 int64_t remove_evaluations(const std::string& folder, const std::string& label) {
   int64_t removed = 0;
-  std::error_code error;
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder + "/evaluations", error))
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  for (const std::filesystem::path& file : files) {
-    const Json json = Json::parse(read_file(file.string()), nullptr, false);
+  for (const std::string& file : list_folder(folder + "/evaluations")) {
+    if (!file.ends_with(".json")) continue;
+    const Json json = Json::parse(read_file(file), nullptr, false);
     if (label != "all" && (!json.is_object() || json.value("label", "") != label)) continue;
-    if (!std::filesystem::remove(file, error))
-      throw Error(fmt::format("cannot remove {}: {}", file.string(), error.message()));
+    remove_file(file);
     ++removed;
   }
   return removed;

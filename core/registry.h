@@ -7,7 +7,8 @@
 //       "alibi", "linear penalty on distance (Press et al. 2022)"};
 //
 // where Alibi has a constructor Alibi(const AlibiOptions&, Arguments...) and Arguments are fixed by
-// the interface's `using Arguments = std::tuple<...>`.
+// the interface's `using Arguments = std::tuple<...>`; a class that has no use for them may do with
+// Alibi(const AlibiOptions&).
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "core/config.h"
@@ -127,7 +129,10 @@ class RegisterType<Interface, Type, Options, std::tuple<Arguments...>> {
                                            Arguments... arguments) {
     Options options;
     read_options(table, context, options);
-    return std::make_unique<Type>(options, std::forward<Arguments>(arguments)...);
+    if constexpr (std::is_constructible_v<Type, const Options&, Arguments...>)
+      return std::make_unique<Type>(options, std::forward<Arguments>(arguments)...);
+    else
+      return std::make_unique<Type>(options);
   }
 };
 

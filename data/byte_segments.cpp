@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "data/task_record.h"
 
 namespace longshot {
 
@@ -30,8 +31,10 @@ SplitBytes split_by_position(std::span<const uint8_t> text, double valid_fractio
 ByteSegments::ByteSegments(const SegmentOptions& options)
     : options_(options), causal_(options.objective == "causal") {}
 
-void ByteSegments::set_bytes(const SplitBytes& bytes, const std::string& name) {
+void ByteSegments::set_bytes(const SplitBytes& bytes, const std::string& name,
+                             const TaskRecord* record) {
   bytes_ = bytes;
+  evaluation_only_ = record != nullptr;
   name_ = name;
   if (options_.evaluate_bytes > 0) {
     const size_t most = size_t(options_.evaluate_bytes);
@@ -39,7 +42,7 @@ void ByteSegments::set_bytes(const SplitBytes& bytes, const std::string& name) {
     bytes_.test = bytes_.test.first(std::min(most, bytes_.test.size()));
   }
   for (const Split split : {Split::train, Split::test})
-    if (predictions(split) < 1)
+    if (predictions(split) < 1 && !(evaluation_only_ && split == Split::train))
       throw UsageError(fmt::format("{}: the {} part has {} bytes; it needs at least {}", name_,
                                    name_of(split), this->bytes(split).size(), causal_ ? 2 : 1));
 }
@@ -61,6 +64,18 @@ TaskSpec ByteSegments::spec() const {
   return spec;
 }
 
+TaskRecord ByteSegments::record() const {
+  TaskRecord record;
+  record.spec = spec();
+  bool seen[256] = {};
+  for (const uint8_t byte : bytes_.train) seen[byte] = true;
+  for (int32_t byte = 0; byte < 256; ++byte)
+    if (seen[byte]) record.seen.push_back(byte);
+  if (!causal_) record.seen.push_back(int32_t(kSpecialToken));
+  record.from_options = false;
+  return record;
+}
+
 std::span<const uint8_t> ByteSegments::bytes(Split split) const {
   return split == Split::train        ? bytes_.train
          : split == Split::validation ? bytes_.validation
@@ -73,7 +88,8 @@ int64_t ByteSegments::predictions(Split split) const {
 }
 
 int64_t ByteSegments::max_length() const {
-  const int64_t needed = std::min(predictions(Split::train), predictions(Split::test));
+  const int64_t test = predictions(Split::test);
+  const int64_t needed = evaluation_only_ ? test : std::min(predictions(Split::train), test);
   const int64_t validation = predictions(Split::validation);
   return validation > 0 ? std::min(needed, validation) : needed;
 }

@@ -44,6 +44,7 @@ class ByteSegments : public Task {
   static constexpr int64_t kSpecialToken = 256;  // mask; also pads
 
   TaskSpec spec() const override;
+  TaskRecord record() const override;
   int64_t output_length(int64_t length) const override { return length; }
   // The longest segment that train and test (and validation, if any) can fill.
   int64_t max_length() const override;
@@ -53,8 +54,10 @@ class ByteSegments : public Task {
  protected:
   explicit ByteSegments(const SegmentOptions& options);
   // The bytes must live as long as the task. `name` says in messages whose they are. Throws
-  // UsageError when train or test hold no segment at all; validation may be empty.
-  void set_bytes(const SplitBytes& bytes, const std::string& name);
+  // UsageError when train or test hold no segment at all; validation may be empty. With a record,
+  // train may be, too: evaluation alone.
+  void set_bytes(const SplitBytes& bytes, const std::string& name,
+                 const TaskRecord* record = nullptr);
 
  private:
   std::span<const uint8_t> bytes(Split split) const;
@@ -64,6 +67,7 @@ class ByteSegments : public Task {
   bool causal_;
   std::string name_;
   SplitBytes bytes_;
+  bool evaluation_only_ = false;
 };
 
 }  // namespace longshot

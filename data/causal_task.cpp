@@ -1,5 +1,6 @@
 #include "data/causal_task.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -19,6 +20,9 @@ CausalTask::CausalTask(const CausalOptions& options, int64_t symbols, std::strin
   spec_.input_vocabulary = symbols + 4;
   spec_.output_classes = symbols + 1;
   spec_.padding_token = symbols + 3;
+  spec_.begin_token = begin_;
+  spec_.separator_token = separator_;
+  spec_.end_token = options.end_token ? end_ : -1;
   spec_.output = Output::per_token;
   spec_.causal = true;
   spec_.exact_match = true;
@@ -26,6 +30,19 @@ CausalTask::CausalTask(const CausalOptions& options, int64_t symbols, std::strin
   spec_.chance_reason = fmt::format("a token of the answer: one of {} symbols guessed", guessed);
   spec_.input_symbols = characters;
   spec_.output_symbols = std::move(characters);
+}
+
+int64_t CausalTask::answer_tokens(int64_t prompt) const {
+  // The least n with prompt_length(n) >= prompt; prompt_length(n) >= n.
+  int64_t low = 1, high = std::max<int64_t>(prompt, 1);
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (prompt_length(middle) >= prompt)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return output_length(low);
 }
 
 void CausalTask::example(const ExampleKey& key, Example& out) const {

@@ -40,9 +40,14 @@ class CausalTask : public Task {
   int64_t output_length(int64_t length) const override {
     return answer_length(length) + (options_.end_token ? 1 : 0);
   }
+  // That of the shortest example whose prompt is as long: prompts that no example has (operands of
+  // unequal length) are answered too.
+  int64_t answer_tokens(int64_t prompt) const override;
   void example(const ExampleKey& key, Example& out) const override;
 
  protected:
+  // For answers whose length the prompt's length does not tell (then answer_length is the most).
+  void answer_length_varies() { spec_.answer_length_known = false; }
   virtual int64_t prompt_length(int64_t length) const = 0;
   virtual int64_t answer_length(int64_t length) const = 0;
   // Appends the prompt's and the answer's symbols.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "data/alphabet.h"
 
 namespace longshot {
 namespace {
@@ -12,19 +13,6 @@ using nlohmann::json;
 
 [[noreturn]] void fail_at(const std::string& file, int64_t line, const std::string& what) {
   throw UsageError(fmt::format("{}:{}: {}", file, line, what));
-}
-
-// Code points of UTF-8 that is known to be valid (the JSON parser has refused anything else).
-void append_characters(const std::string& text, std::vector<int32_t>& out) {
-  for (size_t i = 0; i < text.size();) {
-    const uint32_t lead = uint8_t(text[i]);
-    const size_t size = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    uint32_t point = size == 1 ? lead : lead & (0x7Fu >> size);
-    for (size_t k = 1; k < size && i + k < text.size(); ++k)
-      point = point << 6 | (uint8_t(text[i + k]) & 0x3Fu);
-    out.push_back(int32_t(point));
-    i += size;
-  }
 }
 
 class LineReader {
@@ -77,7 +65,7 @@ class LineReader {
     if (is_string) {
       const std::string& text = found->get_ref<const std::string&>();
       if (by_character_) {
-        append_characters(text, set_.ids);
+        append_code_points(text, set_.ids);  // JSON has refused what is no UTF-8
       } else {
         for (const char byte : text) set_.ids.push_back(uint8_t(byte));
       }

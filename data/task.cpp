@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "data/task_record.h"
 
 namespace longshot {
 
@@ -24,6 +25,8 @@ const char* name_of(Output output) {
       return "placeholders";
     case Output::per_token:
       return "per_token";
+    case Output::last_token:
+      return "last_token";
     case Output::first_token:
       return "first_token";
     case Output::mean:
@@ -75,7 +78,14 @@ RandomSequence example_random(const ExampleKey& key) {
   return RandomSequence({seed, RandomPurpose::data, stream, uint32_t(key.index)});
 }
 
-std::unique_ptr<Task> make_task(const std::string& type, const ConfigTable& table) {
+TaskRecord Task::record() const {
+  TaskRecord record;
+  record.spec = spec();
+  return record;
+}
+
+std::unique_ptr<Task> make_task(const std::string& type, const ConfigTable& table,
+                                const TaskRecord* record) {
   const Registry<Task>& registry = Registry<Task>::instance();
   SourceLocation where = table.where();
   if (const ConfigValue* value = table.find("type")) where = value->where();
@@ -84,7 +94,7 @@ std::unique_ptr<Task> make_task(const std::string& type, const ConfigTable& tabl
   context.section = "task";
   context.keys_known_elsewhere = registry.foreign_keys(type, "task");
   context.ignore = {"type"};
-  return entry.create(table, context);
+  return entry.create(table, context, record);
 }
 
 }  // namespace longshot

@@ -29,6 +29,7 @@ const char* name_of(Split split);
 enum class Output : uint8_t {
   placeholders,  // m copies of the placeholder token follow the input; one prediction at each
   per_token,     // the last m of the input's own positions (all of them, or the answer's)
+  last_token,    // one prediction, at the last real token (per_token with m = 1)
   first_token,   // one prediction, at token 0
   mean,          // one prediction, from the mean over the sequence's real positions
 };
@@ -42,6 +43,11 @@ struct TaskSpec {
   int64_t output_classes = 0;
   int64_t placeholder_token = -1;  // -1 unless output == placeholders
   int64_t padding_token = 0;       // fills padded rows; always a valid id (padded keys are masked)
+  // What is put around the part of the input that a person writes (the prompt); -1: nothing.
+  int64_t begin_token = -1;         // before it: BEGIN of causal tasks, CLS
+  int64_t separator_token = -1;     // after it: the model then writes an answer, token by token
+  int64_t end_token = -1;           // the answer's last class, where answers end with one
+  bool answer_length_known = true;  // answer_tokens() is exact, not only an upper bound
   Output output = Output::placeholders;
   bool causal = false;         // targets are later inputs: only a causal model may be trained on it
   bool bytes = false;          // a target is a byte: perplexity and bits per byte are meaningful
@@ -53,6 +59,10 @@ struct TaskSpec {
   std::string level;           // "R", "DCF", "CS" (Chomsky hierarchy), or "" where it says nothing
   std::string input_symbols;   // one character per input id, "" where ids have no characters;
   std::string output_symbols;  //   special tokens beyond the string's end have none
+  std::vector<int32_t> input_points;  // code points instead, where a byte does not hold each
+  std::vector<int32_t> output_points;
+  // The model writes its answer after the prompt, a token at a time.
+  bool answers() const { return separator_token >= 0; }
 };
 
 // Names one example. `stride` is for windowed tasks (TaskSpec::windowed) in evaluation: how far
@@ -67,7 +77,8 @@ struct ExampleKey {
 
 // One example. `target[k]` is the class wanted of prediction k, -1 where there is no loss.
 // Predictions belong to the appended placeholders (Output::placeholders; `input` is without them),
-// or to the last target.size() positions of `input` (per_token), or to the one pooled output.
+// or to the last target.size() positions of `input` (per_token, last_token), or to the one pooled
+// output.
 // `scored[k]` = 1 where accuracy counts (a loss may be taken elsewhere); 0 where target is -1.
 struct Example {
   std::vector<int32_t> input;
@@ -87,9 +98,13 @@ struct LengthShare {
   bool operator==(const LengthShare&) const = default;
 };
 
+struct TaskRecord;
+
 class Task {
  public:
-  using Arguments = std::tuple<>;
+  // What was recorded of the task when a run started, or null: with it, a task of files is made for
+  // evaluation alone and opens only the files of the test split. Other tasks have no use for it.
+  using Arguments = std::tuple<const TaskRecord*>;
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
   virtual ~Task() = default;
@@ -102,6 +117,9 @@ class Task {
   // tasks unless the file says "at most", upper bounds for data from files.
   virtual int64_t input_length(int64_t length) const { return length; }
   virtual int64_t output_length(int64_t length) const = 0;
+  // Predictions for a prompt of so many tokens: what is appended as placeholders, or the most that
+  // a model that writes its answer may write, the end token included.
+  virtual int64_t answer_tokens(int64_t prompt) const { return output_length(prompt); }
   // Tokens the model sees: what capacities and memory are reserved for.
   int64_t model_length(int64_t length) const;
 
@@ -118,6 +136,9 @@ class Task {
   // for tasks that make any length.
   virtual std::vector<int64_t> lengths(Split) const { return {}; }
 
+  // What predicting needs to know of the task when its data is gone (data/task_record.h).
+  virtual TaskRecord record() const;
+
   // The training distribution of lengths in [low, high]: uniform, unless the data decides.
   virtual int64_t draw_length(RandomSequence& random, int64_t low, int64_t high) const;
   // The same distribution as an evaluation plan of `samples` samples, by length, ascending: what to
@@ -133,7 +154,8 @@ inline constexpr int64_t kLongestGenerated = (int64_t(1) << 22) - 1;
 RandomSequence example_random(const ExampleKey& key);
 
 // A task by its registered name, from its config table (key "type" is ignored there).
-std::unique_ptr<Task> make_task(const std::string& type, const ConfigTable& table);
+std::unique_ptr<Task> make_task(const std::string& type, const ConfigTable& table,
+                                const TaskRecord* record = nullptr);
 
 // For tasks without options.
 struct NoTaskOptions {

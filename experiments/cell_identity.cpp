@@ -186,6 +186,17 @@ std::string identity_of(const RunConfig& config, const std::string& auto_device,
   return hash_text(text);
 }
 
+std::vector<std::string> missing_files(const RunConfig& config, const Schema& schema) {
+  std::vector<std::string> missing;
+  ConfigTable table = to_table(config);
+  replace_files(table, schema, [&](const std::string& path) {
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) missing.push_back(path);
+    return path;
+  });
+  return missing;
+}
+
 void name_folders(std::vector<Cell>& cells, const std::string& auto_device, const Schema& schema) {
   std::vector<Flat> flats;
   for (const Cell& cell : cells) {

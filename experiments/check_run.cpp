@@ -120,9 +120,12 @@ void check_reach(const RunConfig& config, const Task& task, const EncodingTraits
   if (config.train.steps > 0) check_training_reach(config, task, traits, sampler, strict);
 }
 
-std::vector<std::string> check_run(const RunConfig& config, Context& context) {
-  const std::unique_ptr<Task> task = located(
-      config.task.where, [&] { return make_task(config.task.type, config.task.with_type()); });
+std::vector<std::string> check_run(const RunConfig& config, Context& context, const Task* given) {
+  std::unique_ptr<Task> made;
+  if (given == nullptr)
+    made = located(config.task.where,
+                   [&] { return make_task(config.task.type, config.task.with_type()); });
+  const Task* task = given != nullptr ? given : made.get();
   check_task(config, *task);
   check_idle_keys(config, task->spec());
 

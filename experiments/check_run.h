@@ -16,9 +16,10 @@ namespace longshot {
 
 // Builds the task (which opens its files), the encoding and the sampler, and checks everything
 // below, and that the machine has the memory (experiments/memory_need.h). The context is only what
-// modules are constructed with: no parameter gets storage. Returns what a careful reader should
-// know before it trains (data_notes).
-std::vector<std::string> check_run(const RunConfig& config, Context& context);
+// modules are constructed with: no parameter gets storage. `given`: the task, where it is made
+// already. Returns what a careful reader should know before it trains (data_notes).
+std::vector<std::string> check_run(const RunConfig& config, Context& context,
+                                   const Task* given = nullptr);
 
 // Training and evaluation lengths are ones that the task makes; a causal task has a causal model.
 void check_task(const RunConfig& config, const Task& task);

@@ -38,8 +38,12 @@ struct PredictArguments {
   std::string run;
   std::string device;
   int64_t threads = 0;
-  bool logits = false;  // every logit with round-trip digits
-  bool raw = false;     // take the sequences as the model's whole input: append nothing
+  std::string input = "auto";  // how lines are read: auto, ids, text, json
+  bool json = false;           // one object a line
+  bool logits = false;         // every logit with round-trip digits
+  bool loss = false;           // text: of the line itself
+  bool raw = false;            // take the sequences as the model's whole input: add nothing
+  int64_t tokens = 0;          // text: continue by so many bytes
   std::vector<std::string> overrides;
 };
 int predict_command(const PredictArguments& arguments);
@@ -54,7 +58,8 @@ struct ReportArguments {
 };
 int report_command(const ReportArguments& arguments);
 
-int list_command(const std::string& what);
+// `name`: of one task, encoding or sampler; "": all.
+int list_command(const std::string& what, const std::string& name = "");
 
 struct BenchArguments {
   std::string config;

@@ -13,6 +13,7 @@
 #include "experiments/load.h"
 #include "experiments/run_cell.h"
 #include "experiments/run_folder.h"
+#include "experiments/run_task.h"
 #include "train/checkpoint.h"
 #include "train/signals.h"
 
@@ -51,9 +52,9 @@ int eval_command(const EvalArguments& arguments) {
   if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
   check_config(folder);
   const RunConfig config = load_run(folder + "/config.toml", overrides);
-  check_files(config);
-  BuiltModel built = build_model(config);
-  for (const std::string& note : check_run(config, *built.context)) log::warn("{}", note);
+  BuiltModel built = build_model(config, true, nullptr, task_to_evaluate(folder, config));
+  for (const std::string& note : check_run(config, *built.context, built.task.get()))
+    log::warn("{}", note);
   load_trained(folder, *built.encoder);
 
   const Summary summary = read_summary(folder);
@@ -87,14 +88,14 @@ int eval_command(const EvalArguments& arguments) {
                        score.samples);
   };
   print("{} ({}){}\n", folder, evaluation.label,
-             summary.metric == "loss" ? "" : "; in brackets: 95 % interval of finite samples");
+        summary.metric == "loss" ? "" : "; in brackets: 95 % interval of finite samples");
   const bool validation = evaluation.scores.in_range_split == Split::validation;
   for (const LengthScore& each : evaluation.scores.in_range) {
     print("  {:>10}{}  {}{}\n", "in range", each.sliding ? " (sliding)" : "", show(each.score),
-               validation ? ", of the validation part" : "");
+          validation ? ", of the validation part" : "");
     if (each.score.coverage < 1)
       print("  {:>10}  they hold the lengths of {:.1f} % of the training sequences\n", "",
-                 100 * each.score.coverage);
+            100 * each.score.coverage);
   }
   for (const LengthScore& each : evaluation.scores.lengths)
     print("  {:>10}{}  {}\n", each.length, each.sliding ? " (sliding)" : "", show(each.score));

@@ -55,13 +55,26 @@ std::vector<std::string> encoding_notes(const std::string& type, const ConfigTab
 
 }  // namespace
 
-int list_command(const std::string& what) {
+int list_command(const std::string& what, const std::string& name) {
   if (what == "keys") {
+    if (!name.empty()) throw UsageError(fmt::format("list keys: takes no name, got \"{}\"", name));
     print("{}", reference_text(reference()));
     return 0;
   }
   if (what == "tasks" || what == "encodings" || what == "positions") {
     std::vector<ReferenceSection> sections = reference(what);
+    if (!name.empty()) {
+      std::vector<std::string> known;
+      for (const ReferenceSection& section : sections) known.push_back(section.type);
+      std::erase_if(sections, [&](const ReferenceSection& each) { return each.type != name; });
+      if (sections.empty()) {
+        const std::string nearest = nearest_name(name, known);
+        throw UsageError(fmt::format("list {}: there is no \"{}\"; {}", what, name,
+                                     nearest.empty()
+                                         ? fmt::format("`longshot list {}` lists them", what)
+                                         : fmt::format("did you mean \"{}\"?", nearest)));
+      }
+    }
     const std::unique_ptr<Backend> backend = make_cpu_backend();
     Context context(*backend);
     for (ReferenceSection& section : sections) {
@@ -88,7 +101,8 @@ int list_command(const std::string& what) {
     print("\n");
   }
   print(
-      "`longshot list tasks`, `encodings` or `positions` adds their options, `longshot list keys` "
+      "`longshot list tasks`, `encodings` or `positions` adds their options, with a name behind it "
+      "that one's alone; `longshot list keys` "
       "is the "
       "whole config.\n");
   return 0;

@@ -16,8 +16,8 @@
 namespace longshot {
 
 struct LoadedConfig {
-  ConfigTable table;         // files, then command line; "sweep" included, "extends" gone
-  ConfigTable command_line;  // the key=value part alone: it beats the cells of a sweep, too
+  ConfigTable table;               // files, then command line; "sweep" included, "extends" gone
+  ConfigTable command_line;        // the key=value part alone: it beats the cells of a sweep, too
   std::vector<std::string> notes;  // what a reader of the files may not expect
 };
 

@@ -31,7 +31,8 @@ int run(int argc, char** argv) {
   std::string device;
   int64_t threads = 0;
   app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->type_name("DEVICE");
-  app.add_option("--threads", threads, "worker threads; 0: OMP_NUM_THREADS, else the processors this process may use")
+  app.add_option("--threads", threads,
+                 "worker threads; 0: OMP_NUM_THREADS, else the processors this process may use")
       ->check(CLI::Range(0, 1024));
 
   RunArguments run;
@@ -76,8 +77,27 @@ int run(int argc, char** argv) {
       app.add_subcommand("predict", "sequences on standard input, predictions on standard output");
   predict_app->add_option("run", predict_words, "a run folder, then key=value")->required();
   predict_app->add_flag("--logits", predict.logits, "every logit with all its digits");
+  predict_app->add_flag("--json", predict.json,
+                        "one object a line: input, predictions, text, and what else is asked for");
+  predict_app->add_flag("--loss", predict.loss, "text: the loss of the line's own bytes");
+  predict_app->add_option("--tokens", predict.tokens, "text: continue the line by so many bytes")
+      ->check(CLI::Range(1, 100000000));
+  predict_app
+      ->add_option("--input", predict.input,
+                   "how lines are read: ids, text, json, or auto, by the rule below")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "ids", "text", "json"}));
   predict_app->add_flag("--raw", predict.raw,
-                        "append no placeholders: the sequences are the whole input");
+                        "add nothing of the task's: the lines are the model's whole input");
+  predict_app->footer(
+      "A line is one sequence. It is JSON when it begins with { (an object with \"input\", ids or "
+      "a\n"
+      "string), or with [ where that is no symbol of the task (a list of ids). It is ids when it "
+      "is\n"
+      "only digits and blanks, and the task has no characters or blanks stand between the digits\n"
+      "and are no symbols. Everything else is text: `12` is two characters, `1 2` two ids; a "
+      "model\n"
+      "of text reads every line that is no object as text.");
 
   ReportArguments report;
   CLI::App* report_app = app.add_subcommand("report", "tables and pictures of finished runs");
@@ -97,10 +117,11 @@ int run(int argc, char** argv) {
       "markdown files whose tables between <!-- longshot report PLACE... --> and "
       "<!-- end of report --> are made anew");
 
-  std::string list;
+  std::string list, list_name;
   CLI::App* list_app =
       app.add_subcommand("list", "tasks, encodings, positions and keys that there are");
   list_app->add_option("what", list, "tasks, encodings, positions or keys");
+  list_app->add_option("name", list_name, "only this task, encoding or sampler");
 
   BenchArguments bench;
   std::vector<std::string> bench_words;
@@ -169,7 +190,7 @@ int run(int argc, char** argv) {
     bench.threads = threads;
     return bench_command(bench);
   }
-  return list_command(list);
+  return list_command(list, list_name);
 }
 
 }  // namespace

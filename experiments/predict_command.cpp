@@ -1,109 +1,170 @@
-// `longshot predict RUN`: sequences on standard input, predictions (or exact logits) on standard
-// output.
+// `longshot predict RUN`: sequences on standard input, predictions on standard output, a line each,
+// written out as soon as it is known.
 //
-// A line is one sequence:
-//   3 1 4 1 5            token ids, separated by blanks
-//   abba                 characters, for tasks whose tokens have characters (models of bytes:
-//   always)
-//   {"input": [3, 1]}    a JSON object; "input" is a list of ids or a string
-// Output, one line a sequence: predicted classes as ids (as characters when the input was
-// characters), or with
-// --logits a JSON object {"logits": [[...], ...]} with round-trip digits.
+// How a line is read: experiments/predict_input.h. What the task adds to it (BEGIN, SEPARATOR, CLS,
+// placeholders) is added here, unless --raw says that the line is the model's whole input.
+//
+// Causal tasks write their answer greedily, up to the end token (not shown) or the answer's known
+// length. Models of text predict the byte after each position; with --tokens N they continue the
+// line by N bytes; masked ones say which byte they take each position for (id 256 is the mask).
+//
+// Output: predicted classes as text for a line of text, as ids for a line of ids. What text cannot
+// show (a class without a character, a line break) comes as ids, or as {"input": ...}: the line
+// always reads back as the same ids. --logits: {"logits": [[...], ...]} with round-trip digits.
+// --loss: {"loss": ...} of the line's bytes after the first, as an evaluation measures it. --json:
+// one object with "input" and "predictions" (ids), "text" (where there are characters), "ended"
+// (whether an answer had its end token), and with --loss and --logits those too.
 #include <algorithm>
+#include <cmath>
 #include <fmt/core.h>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <set>
 
-#include "core/files.h"
-#include "core/ops.h"
+#include "core/log.h"
 #include "core/parallel.h"
+#include "core/streams.h"
+#include "data/task_record.h"
 #include "experiments/commands.h"
+#include "experiments/decode.h"
 #include "experiments/load.h"
+#include "experiments/predict_input.h"
 #include "experiments/run_cell.h"
 #include "experiments/run_folder.h"
+#include "experiments/run_task.h"
 #include "train/checkpoint.h"
 
 namespace longshot {
 namespace {
 
-struct Sequence {
-  std::vector<int32_t> tokens;
-  bool characters = false;
-};
-
-[[noreturn]] void bad_line(int64_t line, const std::string& reason) {
-  throw UsageError(fmt::format("standard input:{}: {}", line, reason));
+LineForm form_named(const std::string& name) {
+  return name == "ids"    ? LineForm::ids
+         : name == "text" ? LineForm::text
+         : name == "json" ? LineForm::json
+                          : LineForm::automatic;
 }
 
-std::vector<int32_t> from_characters(const std::string& text, const TaskSpec& spec, int64_t line) {
-  std::vector<int32_t> tokens;
-  for (const char c : text) {
-    if (spec.bytes) {
-      tokens.push_back(static_cast<unsigned char>(c));
-      continue;
-    }
-    const size_t found = spec.input_symbols.find(c);
-    if (spec.input_symbols.empty() || found == std::string::npos) {
-      bad_line(line, fmt::format("'{}' is not one of this task's symbols ({})", c,
-                                 spec.input_symbols.empty() ? "it has none: give token ids"
-                                                            : spec.input_symbols));
-    }
-    tokens.push_back(int32_t(found));
+// Round-trip digits, as JSON writes numbers: what is not finite is null there.
+template <class Number>
+std::string digits(Number value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
+std::string logits_json(const Predictions& predictions) {
+  const size_t rows = predictions.classes.size();
+  std::string text = "[";
+  for (size_t k = 0; k < rows; ++k) {
+    const size_t classes = predictions.logits.size() / rows;
+    text += k == 0 ? "[" : ", [";
+    for (size_t c = 0; c < classes; ++c)
+      text += (c == 0 ? "" : ", ") + digits(predictions.logits[k * classes + c]);
+    text += "]";
   }
-  return tokens;
+  return text + "]";
 }
 
-Sequence parse_line(const std::string& text, const TaskSpec& spec, int64_t line) {
-  Sequence sequence;
-  const size_t first = text.find_first_not_of(" \t");
-  if (first != std::string::npos && text[first] == '{') {
+// What holds for all lines of one call.
+class LinePredictor {
+ public:
+  LinePredictor(const PredictArguments& arguments, BuiltModel& built, uint64_t seed)
+      : arguments_(arguments),
+        task_(*built.task),
+        spec_(task_.spec()),
+        decoder_(*built.encoder, seed),
+        inputs_{Alphabet(spec_.input_symbols, spec_.input_points), spec_.input_vocabulary},
+        outputs_{Alphabet(spec_.output_symbols, spec_.output_points), spec_.output_classes} {
+    const std::vector<int32_t> seen = task_.record().seen;
+    seen_ = {seen.begin(), seen.end()};
+    const bool text = spec_.bytes && spec_.causal;
+    if (arguments.tokens > 0 && (!text || arguments.raw || arguments.loss))
+      throw UsageError(text
+                           ? "predict: --tokens goes with neither --raw nor --loss"
+                           : "predict: --tokens needs a model of text that predicts the next byte; "
+                             "other tasks know how long an answer is");
+    if (arguments.loss && !text)
+      throw UsageError("predict: --loss needs a model of text that predicts the next byte");
+    if (!arguments.raw && spec_.answers() && spec_.end_token < 0 && !spec_.answer_length_known)
+      log::warn(
+          "this task's answers have no end token and more than one length; the longest is written");
+    if (!arguments.raw && (spec_.answers() || arguments.tokens > 0) && built.encoder->by_length())
+      log::warn(
+          "positions depend on a sequence's length here (encoding {}, positions {}): what was read "
+          "changes with every token written, and answers may differ from those of an evaluation, "
+          "which shows the model the whole answer's length",
+          built.encoder->encoding_config().find("type")->as_string(),
+          built.encoder->positions_config().find("type")->as_string());
+  }
+
+  // The output for line `number` (from 1).
+  std::string operator()(const std::string& text, int64_t number) {
+    Line line;
+    PromptLayout layout;
     try {
-      const auto json = nlohmann::json::parse(text);
-      const auto& input = json.at("input");
-      if (input.is_string()) {
-        sequence.characters = true;
-        sequence.tokens = from_characters(input.get<std::string>(), spec, line);
-      } else {
-        if (!input.is_array())
-          bad_line(line, "\"input\" is neither a list of token ids nor a string");
-        for (const auto& token : input) {
-          if (!token.is_number_integer() || token.get<int64_t>() != int32_t(token.get<int64_t>()))
-            bad_line(line, fmt::format("{} is no token id", token.dump()));
-          sequence.tokens.push_back(token.get<int32_t>());
-        }
-      }
-    } catch (const nlohmann::json::exception& error) {
-      bad_line(line, fmt::format("not an object with \"input\" ({})", error.what()));
+      line = read_line(text, inputs_, form_named(arguments_.input));
+      layout = lay_out(task_, line.tokens, arguments_.raw);
+      if (arguments_.loss && line.tokens.size() < 2)
+        throw UsageError("--loss needs at least two bytes: the first is not predicted");
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("standard input:{}: {}", number, error.what()));
     }
-  } else {
-    // Ids when every word is a number, characters otherwise. Digits alone that are symbols of the
-    // task and stand together ("0110") are characters as well: ids need blanks between them.
-    std::istringstream words(text);
-    std::vector<std::string> parts;
-    for (std::string word; words >> word;) parts.push_back(word);
-    const bool numbers = std::all_of(parts.begin(), parts.end(), [](const std::string& word) {
-      return word.find_first_not_of("0123456789") == std::string::npos && word.size() < 10;
-    });
-    const bool one_word = parts.size() == 1 && parts[0].size() > 1 && !spec.input_symbols.empty();
-    if (numbers && !one_word && !spec.bytes) {
-      for (const std::string& word : parts) sequence.tokens.push_back(int32_t(std::stol(word)));
-    } else {
-      sequence.characters = true;
-      sequence.tokens = from_characters(spec.bytes          ? text
-                                        : parts.size() == 1 ? parts[0]
-                                                            : text,
-                                        spec, line);
+    warn_of_unseen(line.tokens, number);
+    try {
+      return predict(line, layout, uint64_t(number - 1));
+    } catch (const UsageError& error) {  // the line is more than the model can take
+      throw UsageError(fmt::format("line {} of standard input: {}", number, error.what()));
+    } catch (const Error& error) {
+      throw Error(fmt::format("line {} of standard input: {}", number, error.what()));
     }
   }
-  if (sequence.tokens.empty()) bad_line(line, "an empty sequence");
-  for (const int32_t token : sequence.tokens) {
-    if (token < 0 || token >= spec.input_vocabulary)
-      bad_line(line,
-               fmt::format("token id {} is outside 0 .. {}", token, spec.input_vocabulary - 1));
+
+ private:
+  std::string predict(const Line& line, const PromptLayout& layout, uint64_t sample) {
+    if (arguments_.loss && !arguments_.json)
+      return fmt::format("{{\"loss\": {}}}", digits(decoder_.loss(line.tokens, sample)));
+    Predictions predictions = arguments_.tokens > 0
+                                  ? decoder_.write(layout.tokens, arguments_.tokens, -1, sample)
+                                  : decoder_.answer(task_, layout, sample);
+    const std::string logits =
+        arguments_.logits ? "\"logits\": " + logits_json(predictions) : std::string();
+    if (arguments_.logits && !arguments_.json) return "{" + logits + "}";
+
+    std::vector<int32_t>& classes = predictions.classes;
+    const bool writes = layout.outputs == 0;
+    const bool ended = writes && !classes.empty() && classes.back() == spec_.end_token;
+    if (ended) classes.pop_back();
+    if (!arguments_.json) return line.text ? show_line(classes, outputs_) : joined(classes);
+
+    std::string json = fmt::format("{{\"input\": [{}], \"predictions\": [{}]",
+                                   joined(line.tokens, ", "), joined(classes, ", "));
+    const std::optional<std::string> text = outputs_.alphabet.text(classes);
+    if (!outputs_.alphabet.empty() && text && is_valid_utf8(*text))
+      json += ", \"text\": " + nlohmann::json(*text).dump();
+    if (writes && spec_.end_token >= 0) json += fmt::format(", \"ended\": {}", ended);
+    if (arguments_.loss)
+      json += fmt::format(", \"loss\": {}", digits(decoder_.loss(line.tokens, sample)));
+    if (arguments_.logits) json += ", " + logits;
+    return json + "}";
   }
-  return sequence;
-}
+
+  // Once for each id: what such an input gives is chance.
+  void warn_of_unseen(const std::vector<int32_t>& tokens, int64_t number) {
+    if (seen_.empty()) return;
+    std::string names;
+    for (const int32_t token : tokens)
+      if (!seen_.contains(token) && told_.insert(token).second)
+        names += (names.empty() ? "" : ", ") + inputs_.alphabet.name(token);
+    if (!names.empty())
+      log::warn("line {} of standard input has what the training data never held: {}", number,
+                names);
+  }
+
+  const PredictArguments& arguments_;
+  const Task& task_;
+  TaskSpec spec_;
+  Decoder decoder_;
+  LineRules inputs_, outputs_;
+  std::set<int32_t> seen_, told_;
+};
 
 }  // namespace
 
@@ -115,69 +176,15 @@ int predict_command(const PredictArguments& arguments) {
   if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
   check_config(folder);
   const RunConfig config = load_run(folder + "/config.toml", overrides);
-  BuiltModel built = build_model(config, false);
+  BuiltModel built = build_model(config, false, nullptr, task_to_predict(folder, config));
   load_trained(folder, *built.encoder);
-  const TaskSpec spec = built.task->spec();
-  Context& context = *built.context;
+  LinePredictor predict(arguments, built, uint64_t(config.seed));
 
   std::string text;
-  int64_t line = 0;
-  for (uint64_t index = 0; std::getline(std::cin, text); ++index) {
-    ++line;
+  for (int64_t line = 1; std::getline(std::cin, text); ++line) {
     if (!text.empty() && text.back() == '\r') text.pop_back();
-    Sequence sequence = parse_line(text, spec, line);
-    std::vector<int32_t>& tokens = sequence.tokens;
-    const int64_t given = int64_t(tokens.size());
-    int64_t begin = 0, outputs = given;
-    if (spec.output == Output::placeholders && !arguments.raw) {
-      outputs = built.task->output_length(given);
-      tokens.insert(tokens.end(), size_t(outputs), int32_t(spec.placeholder_token));
-      begin = given;
-    } else if (spec.output == Output::first_token || spec.output == Output::mean) {
-      outputs = 1;
-    }
-
-    StepScope step(context);
-    NoRecordingScope no_recording(context);
-    StepState state;
-    state.seed = uint64_t(config.seed);
-    context.set_step_state(state);
-    EncoderInput input;
-    input.batch = 1;
-    input.length = int64_t(tokens.size());
-    input.tokens = tokens;
-    input.output_begin = begin;
-    input.outputs = outputs;
-    input.seed = uint64_t(config.seed);
-    input.first_sample = int64_t(index);
-    Tensor logits;
-    try {
-      logits = built.encoder->forward(built.encoder->prepare(input));
-    } catch (const Error& error) {  // a sequence beyond what the encoding reaches
-      bad_line(line, error.what());
-    }
-    if (arguments.logits) {
-      const std::vector<float> values = logits.to_host<float>();
-      fmt::print("{{\"logits\": [");
-      for (int64_t k = 0; k < outputs; ++k) {
-        fmt::print("{}[", k == 0 ? "" : ", ");
-        for (int64_t c = 0; c < spec.output_classes; ++c)
-          fmt::print("{}{}", c == 0 ? "" : ", ", values[size_t(k * spec.output_classes + c)]);
-        fmt::print("]");
-      }
-      fmt::print("]}}\n");
-      continue;
-    }
-    const std::vector<int32_t> best = ops::argmax(logits).to_host<int32_t>();
-    std::string out;
-    for (const int32_t each : best) {
-      if (sequence.characters && size_t(each) < spec.output_symbols.size()) {
-        out += spec.output_symbols[size_t(each)];
-      } else {
-        out += (out.empty() ? "" : " ") + std::to_string(each);
-      }
-    }
-    fmt::print("{}\n", out);
+    print("{}\n", predict(text, line));
+    std::fflush(stdout);  // whoever writes lines one by one waits for the answer
   }
   return kExitDone;
 }

@@ -11,6 +11,7 @@
 #include "core/parallel.h"
 #include "experiments/load.h"
 #include "experiments/run_folder.h"
+#include "experiments/run_task.h"
 #include "train/json_text.h"
 #include "train/sha256.h"
 #include "train/signals.h"
@@ -61,6 +62,7 @@ bool constant_is_chance(const RunConfig& config, const Task& task) {
 int train_and_evaluate(const CellRun& run, const CellDisplay& display, std::string& message) {
   const RunConfig& config = run.config;
   BuiltModel built = build_model(config);
+  write_task_record(run.folder, *built.task);
   log::note("threads {} ({})", threads(), threads_reason());
   log_parameters(*built.encoder);
 
@@ -150,10 +152,12 @@ EncoderInterface interface_of(const Task& task, const RunConfig& config) {
   return interface;
 }
 
-BuiltModel build_model(const RunConfig& config, bool log_choice, BackendWrapper wrap) {
+BuiltModel build_model(const RunConfig& config, bool log_choice, BackendWrapper wrap,
+                       std::unique_ptr<Task> task) {
   BuiltModel built;
-  built.task = while_doing("loading the task's data",
-                           [&] { return make_task(config.task.type, config.task.options); });
+  built.task = task != nullptr ? std::move(task) : while_doing("loading the task's data", [&] {
+    return make_task(config.task.type, config.task.options);
+  });
   if (built.task->spec().causal && !config.model.causal) {
     throw UsageError(
         fmt::format("{}: task {} predicts later inputs; it needs model.causal = true, or every "

@@ -30,10 +30,10 @@ struct BuiltModel {
   std::unique_ptr<Encoder> encoder;
 };
 // `log_choice`: say which device was chosen and why. `wrap`: what to put around the backend (a
-// profiler).
+// profiler). `task`: instead of one made from the config.
 using BackendWrapper = std::unique_ptr<Backend> (*)(std::unique_ptr<Backend>);
 BuiltModel build_model(const RunConfig& config, bool log_choice = true,
-                       BackendWrapper wrap = nullptr);
+                       BackendWrapper wrap = nullptr, std::unique_ptr<Task> task = nullptr);
 EncoderInterface interface_of(const Task& task, const RunConfig& config);
 
 struct CellRun {

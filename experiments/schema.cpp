@@ -87,15 +87,16 @@ TypedSection read_typed(const ConfigTable& table, const SectionTypes& types, con
 }
 
 void check_name(const std::string& name, const SourceLocation& where) {
-  const bool safe =
-      is_utf8(name) && !name.empty() && name.front() != '.' && name.front() != '-' && name.size() <= 100 &&
-      std::none_of(name.begin(), name.end(),
-                   [](unsigned char c) { return c < 0x20 || c == 0x7f || c == '/' || c == '\\'; });
+  const bool safe = is_utf8(name) && !name.empty() && name.front() != '.' && name.front() != '-' &&
+                    name.size() <= 100 &&
+                    std::none_of(name.begin(), name.end(), [](unsigned char c) {
+                      return c < 0x20 || c == 0x7f || c == '/' || c == '\\';
+                    });
   if (!safe)
-    fail(where,
-         fmt::format("name must be usable as a folder's name (1 to 100 characters, no slash, UTF-8, "
-                     "not beginning with . or -), got {}",
-                     quote_toml(printable(name))));
+    fail(where, fmt::format(
+                    "name must be usable as a folder's name (1 to 100 characters, no slash, UTF-8, "
+                    "not beginning with . or -), got {}",
+                    quote_toml(printable(name))));
 }
 
 void check_device(const std::string& type, const SourceLocation& where) {

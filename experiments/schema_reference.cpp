@@ -67,13 +67,14 @@ std::vector<ReferenceSection> reference(const std::string& only, const Schema& s
   add_types(schema.positions(), result);
   plain("train");
   plain("evaluate");
-  result.push_back({"sweep",
-                    "",
-                    "many runs from one config: the product of grid, zip and cells. A [sweep] of an "
-                    "overlay (extends, a later file) replaces the earlier one as a whole",
-                    {{"grid", "table of lists", "{}", "", "every combination of the lists' values"},
-                     {"zip", "table of lists", "{}", "", "lists of equal length, in step"},
-                     {"cells", "list of tables", "[]", "", "explicit combinations"}}});
+  result.push_back(
+      {"sweep",
+       "",
+       "many runs from one config: the product of grid, zip and cells. A [sweep] of an "
+       "overlay (extends, a later file) replaces the earlier one as a whole",
+       {{"grid", "table of lists", "{}", "", "every combination of the lists' values"},
+        {"zip", "table of lists", "{}", "", "lists of equal length, in step"},
+        {"cells", "list of tables", "[]", "", "explicit combinations"}}});
   return result;
 }
 

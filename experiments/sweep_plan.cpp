@@ -12,6 +12,7 @@
 #include "core/device.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "experiments/cell_identity.h"
 #include "experiments/check_run.h"
 #include "experiments/idle_keys.h"
 #include "experiments/load.h"
@@ -43,6 +44,32 @@ bool has_result(const std::string& folder, const RunConfig& config) {
     log::warn("{}; it is evaluated again", error.what());
     return false;
   }
+}
+
+// A cell whose data is gone has lost its identity, which the data's content is a part of. The run
+// folder whose config says the same is that cell: what was trained from those files stands. Of
+// several (the files had changed between them) the latest.
+void recover_identity(Cell& cell, const std::string& study_folder, const std::string& auto_device) {
+  const std::vector<std::string> missing = missing_files(cell.config);
+  std::error_code error;
+  if (missing.empty() || !std::filesystem::is_directory(study_folder, error)) return;
+  const ConfigTable wanted = trained_part(cell.config, auto_device);
+  std::string found, updated;
+  for (const auto& entry : std::filesystem::directory_iterator(study_folder, error)) {
+    const std::string folder = entry.path().string();
+    const RunStatus status = read_status(folder);
+    if (status.state == RunState::absent || (!found.empty() && status.updated <= updated)) continue;
+    try {
+      const CellRun run = read_cell(folder);
+      if (trained_part(run.config, auto_device).to_toml() != wanted.to_toml()) continue;
+      cell.identity = run.identity;
+      found = folder;
+      updated = status.updated;
+    } catch (const Error&) {  // a damaged folder is nobody's
+    }
+  }
+  if (!found.empty())
+    log::warn("{} is gone; {} was made from it and is taken as it is", missing.front(), found);
 }
 
 // Cells with the same key take the same time: seeds and rates do not matter.
@@ -168,7 +195,7 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
   const LoadedConfig loaded = load_config(arguments.configs, overrides);
-  const std::vector<Cell> cells = expand_sweep(loaded, automatic_device());
+  std::vector<Cell> cells = expand_sweep(loaded, automatic_device());
   const std::unique_ptr<Backend> backend = make_cpu_backend();
   Context context(*backend);  // for building modules without parameters
   std::set<std::string> devices;
@@ -176,7 +203,8 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
   plan.notes = loaded.notes;
   plan.study = cells.front().config.name;
   plan.folder = (std::filesystem::path(arguments.out) / plan.study).string();
-  for (const Cell& cell : cells) {
+  for (Cell& cell : cells) {
+    recover_identity(cell, plan.folder, automatic_device());
     PlannedCell planned;
     planned.run.config = cell.config;
     planned.run.identity = cell.identity;
@@ -193,6 +221,11 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
       planned.evaluate_again = !has_result(planned.run.folder, cell.config);
     // Every mistake is found before the first cell trains; a finished one needs its data no more.
     if (planned.status.state != RunState::finished || planned.evaluate_again) {
+      if (planned.evaluate_again && !missing_files(cell.config).empty())
+        throw UsageError(fmt::format(
+            "{}: [evaluate] has changed, or the result is damaged, and {} is gone; `longshot eval "
+            "{}` evaluates what is trained and needs only the data it evaluates on",
+            planned.run.cell, missing_files(cell.config).front(), planned.run.folder));
       check_files(cell.config);
       std::vector<std::string> notes = check_run(cell.config, context);
       for (std::string& note : idle_keys(cell.config)) notes.push_back(std::move(note));
@@ -253,8 +286,7 @@ std::vector<double> estimate_seconds(const SweepPlan& plan, bool retry_failed) {
       const bool goes_on = cell.status.state == RunState::interrupted;
       const int64_t left = goes_on ? std::max<int64_t>(train.steps - cell.step, 0) : train.steps;
       seconds += cost.step * double(left);
-      if (train.evaluate_every > 0)
-        seconds += cost.in_range * double(left / train.evaluate_every);
+      if (train.evaluate_every > 0) seconds += cost.in_range * double(left / train.evaluate_every);
     }
     result.push_back(seconds);
   }

@@ -166,6 +166,22 @@ bool Encoder::table_at(int64_t length) const {
   return Distances::always_a_table(positions_->draw({.batch = 1, .length = length}));
 }
 
+bool Encoder::by_length() const {
+  const EncodingTraits traits = encoding_->traits();
+  const bool positions_matter = traits.embeddings || traits.query_key || traits.logits;
+  return !options_.causal || traits.by_length || (positions_matter && positions_->by_length());
+}
+
+int64_t Encoder::most_tokens() const {
+  const ConfigValue* beyond = encoding_config_.find("beyond");
+  const bool strict = beyond == nullptr || !beyond->is_string() || beyond->as_string() == "error";
+  // A sampler with a limit of its own was held against the encoding's capacity in check_fit().
+  const int64_t encoding =
+      strict && positions_->position_limit() == 0 ? encoding_->traits().capacity : 0;
+  const int64_t sampler = positions_->capacity();
+  return encoding > 0 && sampler > 0 ? std::min(encoding, sampler) : std::max(encoding, sampler);
+}
+
 int64_t Encoder::evaluation_bytes_per_sequence(int64_t length) const {
   // Widest moment of a block: the residual stream, query, key and value before and after rotation,
   // and what an encoding makes for every position or distance; or the feed-forward's hidden layer.

@@ -66,6 +66,11 @@ class Encoder {
   // (B, outputs, classes), or (B, 1, classes) when mean_pool.
   Tensor forward(const PreparedInput& input);
 
+  // In evaluation, a token's output depends on how many tokens follow it (even in a causal model).
+  bool by_length() const;
+  // The longest sequence that can be evaluated; 0: no limit.
+  int64_t most_tokens() const;
+
   // Bytes of step memory that evaluating one sequence of this length needs, an upper estimate by
   // which the evaluator sizes its batches.
   int64_t evaluation_bytes_per_sequence(int64_t length) const;

@@ -46,6 +46,9 @@ class PositionSampler {
   // Evaluation: rows that share a draw, aligned to multiples of it (0: all rows). The evaluator
   // cuts its batches there, so that the evaluation batch size changes nothing.
   virtual int64_t samples_per_draw() const { return 0; }
+  // In evaluation, a token's position depends on how many tokens follow it (it is drawn, or spread,
+  // for the length at hand).
+  virtual bool by_length() const { return false; }
   virtual int64_t capacity() const { return 0; }  // most tokens of a sequence; 0: no limit
   virtual int64_t position_limit() const {
     return 0;

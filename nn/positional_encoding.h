@@ -40,7 +40,10 @@ struct EncodingTraits {
   bool embeddings = false, query_key = false, logits = false;  // which hooks do something
   bool relative = false;     // outputs do not change when all positions shift by a constant
   bool causal_only = false;  // refused in a bidirectional model
-  bool fractional = false;   // positions other than whole numbers are meaningful
+  // In evaluation, what a token is told depends on how many tokens follow it: a prefix alone and
+  // the same prefix in a longer sequence differ, even in a causal model.
+  bool by_length = false;
+  bool fractional = false;  // positions other than whole numbers are meaningful
   // The logit bias depends on head and distance alone, so that one table over distances is handed
   // out wherever the positions allow it (Distances::has_table) and no dense bias.
   bool distance_table = false;

@@ -29,7 +29,9 @@ struct AdditionOptions : CausalOptions {
 class Addition : public CausalTask {
  public:
   explicit Addition(const AdditionOptions& options)
-      : CausalTask(options, 11, "0123456789+", 10), options_(options) {}
+      : CausalTask(options, 11, "0123456789+", 10), options_(options) {
+    if (!options.pad) answer_length_varies();
+  }
 
  protected:
   int64_t prompt_length(int64_t length) const override { return 2 * length + 1; }

@@ -20,6 +20,7 @@ class Parity : public Task {
     spec.input_vocabulary = 3;
     spec.placeholder_token = -1;
     spec.padding_token = kCls;  // masked wherever it pads
+    spec.begin_token = kCls;
     spec.output = Output::first_token;
     return spec;
   }

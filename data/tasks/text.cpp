@@ -1,10 +1,11 @@
 // text: language modelling on the bytes of any file, UTF-8 or binary, memory-mapped.
 // Segments, windows and scores: data/byte_segments.h.
 //
-//   corpus                  one file, cut by position: train, then valid_fraction, then
-//   test_fraction train_file, test_file   or separate files; without a valid_file the end of
-//   train_file, valid_fraction
-//                           of it, is the validation part
+//   corpus                 one file, cut by position: train, valid_fraction, test_fraction
+//   train_file, test_file  or separate files; without a valid_file the end of train_file,
+//                          valid_fraction of it, is the validation part
+//
+// For evaluation alone (data/task_record.h) only test_file is opened, or else corpus.
 #include <memory>
 
 #include "core/error.h"
@@ -33,7 +34,12 @@ struct TextOptions : SegmentOptions {
 
 class Text : public ByteSegments {
  public:
-  explicit Text(const TextOptions& options) : ByteSegments(options) {
+  Text(const TextOptions& options, const TaskRecord* record) : ByteSegments(options) {
+    if (record != nullptr && !options.test_file.empty()) {
+      test_ = MappedFile(options.test_file);
+      set_bytes({{}, {}, test_.bytes()}, options.test_file, record);
+      return;
+    }
     const bool separate =
         !options.train_file.empty() || !options.test_file.empty() || !options.valid_file.empty();
     if (options.corpus.empty() == !separate)
@@ -41,7 +47,7 @@ class Text : public ByteSegments {
     if (!separate) {
       train_ = MappedFile(options.corpus);
       set_bytes(split_by_position(train_.bytes(), options.valid_fraction, options.test_fraction),
-                options.corpus);
+                options.corpus, record);
       return;
     }
     if (options.train_file.empty() || options.test_file.empty())

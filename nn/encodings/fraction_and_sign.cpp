@@ -35,6 +35,7 @@ class FractionAndSign final : public PositionalEncoding {
     EncodingTraits traits;
     traits.embeddings = true;
     traits.fractional = true;
+    traits.by_length = true;
     traits.beyond = "runs; every token's fraction changes with its sequence's length";
     return traits;
   }

@@ -158,6 +158,7 @@ class Rope final : public PositionalEncoding {
     traits.query_key = true;
     traits.relative = true;
     traits.fractional = true;
+    traits.by_length = options_.scaling == "dynamic";
     traits.beyond = options_.scaling == "none"
                         ? "runs; slow pairs reach angles never seen in training"
                         : "runs; frequencies scaled by \"" + options_.scaling + "\"";

@@ -63,6 +63,7 @@ class Scalar final : public PositionalEncoding {
     EncodingTraits traits;
     traits.embeddings = true;
     traits.fractional = true;
+    traits.by_length = options_.normalisation == "current";
     traits.beyond = options_.normalisation == "current"
                         ? "runs; every token's number changes with its sequence's length"
                         : "runs; the number grows past those seen in training";

@@ -97,6 +97,7 @@ class Randomized final : public PositionSampler {
   int64_t samples_per_draw() const override {
     return options_.evaluate == "drawn" ? options_.draw_every : 0;
   }
+  bool by_length() const override { return options_.evaluate != "off"; }
   int64_t capacity() const override { return options_.max; }
   int64_t position_limit() const override { return options_.max; }
 

@@ -1,4 +1,5 @@
 #include "data/batcher.h"
+#include "data/task_record.h"
 #include "tests/data/task_check.h"
 #include "tests/data/temporary_file.h"
 
@@ -47,6 +48,63 @@ TEST_CASE("jsonl: one class a sequence, pooled either way", "[data][tasks]") {
   CHECK(example_of(*mean, 2, 0).target == Ids{3});
   const auto first = jsonl(lines, lines, "target = \"per_sequence\"\npool = \"first\"");
   CHECK(first->spec().output == Output::first_token);
+}
+
+TEST_CASE("jsonl: one class a sequence, read at the last real token", "[data][tasks]") {
+  const std::string lines =
+      "{\"input\": [1, 0, 2], \"target\": 3}\n{\"input\": [1], \"target\": [0]}\n";
+  const auto task = jsonl(lines, lines, "target = \"per_sequence\"\npool = \"last\"");
+  CHECK(task->spec().output == Output::last_token);
+  CHECK(task->output_length(3) == 1);
+  CHECK(task->model_length(3) == 3);
+  Batcher batcher(*task);
+  Batch batch;
+  LengthOptions lengths;
+  lengths.draw = "sequence";
+  for (uint64_t step = 0;; ++step) {  // until both lengths are in a batch
+    REQUIRE(step < 1000);
+    batcher.training(1, step, lengths, 2, 0, 2, batch);
+    if (batch.task_lengths == std::vector<int64_t>{3, 1}) break;
+  }
+  // Padding is 3. Predictions at positions 0 to 2: the long row answers at 2, the short one at 0.
+  CHECK(batch.tokens == Ids{1, 0, 2, 1, 3, 3});
+  CHECK(batch.lengths == Ids{3, 1});
+  CHECK(batch.output_begin == 0);
+  CHECK(batch.outputs == 3);
+  CHECK(batch.targets == Ids{-1, -1, 3, 0, -1, -1});
+  CHECK(batch.target_count == 2);
+}
+
+TEST_CASE("jsonl: with its record, evaluation needs the test file alone", "[data][tasks]") {
+  const std::string strings = "strings = \"character\"\ntarget = \"placeholders\"\n";
+  const std::string lines =
+      "{\"input\": \"xay\", \"target\": \"b\"}\n{\"input\": \"a\", \"target\": \"ab\"}\n";
+  const TaskRecord record =
+      parse_task_record(to_json(jsonl(lines, "{\"input\": \"z\", \"target\": \"z\"}\n",
+                                      strings + "valid_fraction = 0")
+                                    ->record()),
+                        "task.json");
+  // Alphabet a b x y z; seen as training input: a x y.
+  CHECK(record.spec.input_symbols == "abxyz");
+  CHECK(record.seen == Ids{0, 2, 3});
+  CHECK(record.train_lengths == std::map<int64_t, int64_t>{{1, 1}, {3, 1}});
+  CHECK(record.outputs.at == std::map<int64_t, int64_t>{{1, 2}, {3, 1}});
+  CHECK_FALSE(record.from_options);
+  const auto evaluate = [&](const std::string& test) {
+    const TemporaryFile file(test);
+    return make_task(
+        "jsonl",
+        parse_toml("train = \"/gone\"\ntest = " + quote_toml(file.path()) + "\n" + strings,
+                   "test.toml"),
+        &record);
+  };
+  const auto task = evaluate("{\"input\": \"yz\", \"target\": \"ba\"}\n");
+  CHECK(example_of(*task, 2, 0).input == Ids{3, 4});
+  CHECK(example_of(*task, 2, 0).target == Ids{1, 0});
+  CHECK(task->spec().input_vocabulary == 7);  // five characters, padding, placeholder
+  CHECK(task->lengths(Split::train) == std::vector<int64_t>{1, 3});
+  CHECK_THROWS_AS(evaluate("{\"input\": \"q\", \"target\": \"a\"}\n"), UsageError);
+  CHECK_THROWS_AS(evaluate("{\"input\": [1], \"target\": \"a\"}\n"), UsageError);
 }
 
 TEST_CASE("jsonl: answers over placeholders, mixed lengths padded", "[data][tasks]") {

@@ -10,7 +10,7 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-const std::string kBase = "task = 'reverse_string'\n";
+const std::string kBase = "task = { type = 'reverse_string' }\n";
 const std::string kText = "[task]\ntype = 'text'\n";
 
 RunConfig config_of(const std::string& toml) {

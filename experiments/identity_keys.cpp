@@ -80,7 +80,7 @@ void collect(const ConfigTable& table, const std::string& prefix, Values& values
 
 void put(ConfigTable& table, const std::string& dotted_key, const ConfigValue& value) {
   const size_t dot = dotted_key.find('.');
-  if (dot == std::string::npos) return table.set(dotted_key, value.clone());
+  if (dot == std::string::npos) return table.set(dotted_key, value);
   const std::string name = dotted_key.substr(0, dot);
   if (!table.contains(name)) table.set(name, ConfigValue::table({}));
   put(table.find(name)->as_table(), dotted_key.substr(dot + 1), value);

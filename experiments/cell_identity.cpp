@@ -177,12 +177,21 @@ ConfigTable trained_part(const RunConfig& config, const std::string& auto_device
   return table;
 }
 
+int64_t bits_version_of(const RunConfig& config) {
+  const bool best = config.train.keep == "best";
+  const bool decides = best || config.train.patience > 0;
+  const bool changed =
+      (best && config.train.min_delta > 0) || (decides && config.task.type == "jsonl");
+  return changed ? 2 : 1;
+}
+
 std::string identity_of(const RunConfig& config, const std::string& auto_device,
-                        const Schema& schema, int64_t bits_version) {
+                        const Schema& schema, std::optional<int64_t> bits_version) {
   ConfigTable table = lasting_part(trained_part(config, auto_device), schema);
   replace_files(table, schema, content_of);
   std::string text = table.to_toml();
-  if (bits_version > 1) text += fmt::format("\nbits_version = {}\n", bits_version);
+  const int64_t version = bits_version.value_or(bits_version_of(config));
+  if (version > 1) text += fmt::format("\nbits_version = {}\n", version);
   return hash_text(text);
 }
 

@@ -1,20 +1,11 @@
 #include "experiments/decode.h"
 
-#include <new>
-#include <unistd.h>
-
 #include "core/error.h"
+#include "core/log.h"
+#include "core/machine.h"
 #include "core/ops.h"
 
 namespace longshot {
-namespace {
-
-double machine_memory() {
-  return double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
-}
-
-}  // namespace
-
 PromptLayout lay_out(const Task& task, std::span<const int32_t> prompt, bool raw) {
   const TaskSpec spec = task.spec();
   const int64_t given = int64_t(prompt.size());
@@ -66,9 +57,18 @@ Tensor Decoder::logits(std::span<const int32_t> tokens, int64_t begin, int64_t o
         encoder_.positions_config().find("type")->as_string()));
   // The estimate is twice what was measured.
   const double need = double(encoder_.evaluation_bytes_per_sequence(length)) / 2;
-  if (const double limit = machine_memory(); need > limit)
-    throw Error(fmt::format("{} tokens need about {:.1f} GB of memory, and this machine has {:.1f}",
-                            length, need / 1e9, limit / 1e9));
+  if (const MemoryLimit limit = memory_limit(); need > limit.bytes)
+    throw Error(fmt::format("{} tokens need about {:.1f} GB of memory, and {} is {:.1f}", length,
+                            need / 1e9, limit.reason, limit.bytes / 1e9));
+  // Attention alone: query by key, weights by value.
+  const ModelOptions& model = encoder_.options();
+  const double operations =
+      4 * double(model.layers) * double(model.dim) * double(length) * double(length);
+  if (operations > 1e14 && !long_told_) {
+    long_told_ = true;
+    log::warn("{} tokens take about {:.0e} floating-point operations: minutes to hours", length,
+              operations);
+  }
   EncoderInput input;
   input.batch = 1;
   input.length = length;

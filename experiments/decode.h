@@ -51,6 +51,7 @@ class Decoder {
   Tensor logits(std::span<const int32_t> tokens, int64_t begin, int64_t outputs, uint64_t sample);
   Encoder& encoder_;
   uint64_t seed_;
+  bool long_told_ = false;  // that a line takes long
 };
 
 }  // namespace longshot

@@ -6,7 +6,7 @@
 // stands in an identity only where it is not at its default.
 //
 // The list is closed: new keys are not added to it, and none is taken from it. The default of a
-// later key is fixed for ever (another default is a new key, or a new kBitsVersion).
+// later key is fixed for ever (another default is a new key, or a raised bits version).
 #pragma once
 
 #include "experiments/schema.h"

@@ -35,12 +35,14 @@ struct Cell {
 std::vector<Cell> expand_sweep(const LoadedConfig& loaded, const std::string& auto_device,
                                const Schema& schema = Schema::installed());
 
-// Raised when a build trains other bits than the build before it from the same config on the same
-// device (another order of sums, other draws, a corrected task), and never otherwise. Cells trained
-// under another version are other cells then: their folders stay and reports read them, but a sweep
-// trains its cells anew, and an interrupted run does not go on with half its steps computed
-// otherwise. Version 1 adds nothing to an identity.
-constexpr int64_t kBitsVersion = 1;
+// The bits version of a config: raised when a build trains other bits than the build before it from
+// this config on the same device (another order of sums, other draws, a corrected task), and never
+// otherwise. Cells trained under another version are other cells then: their folders stay and
+// reports read them, but a sweep trains its cells anew, and an interrupted run does not go on with
+// half its steps computed otherwise. Version 1 adds nothing to an identity.
+//   2  what keep = "best" keeps with min_delta above 0, and on which validation lines of a jsonl
+//      task keep = "best" and patience decide
+int64_t bits_version_of(const RunConfig& config);
 
 // The keys and values that decide the trained bits, and the identity: a hash of them, of the bits
 // version, and of the contents of the files they name. experiments/identity_keys.h says what keys
@@ -48,7 +50,7 @@ constexpr int64_t kBitsVersion = 1;
 ConfigTable trained_part(const RunConfig& config, const std::string& auto_device);
 std::string identity_of(const RunConfig& config, const std::string& auto_device,
                         const Schema& schema = Schema::installed(),
-                        int64_t bits_version = kBitsVersion);
+                        std::optional<int64_t> bits_version = std::nullopt);
 
 // An existing folder of this cell below the study's folder, whatever the readable part of its name:
 // a study that grew an axis still finds its finished cells.

@@ -6,7 +6,7 @@
 //     cells count sha256            of all identities in order, one a line
 //     identity folder               of some cells
 //
-// A row changes only with its config, or with kBitsVersion (experiments/cell_identity.h).
+// A row changes only with its config, or with bits_version_of (experiments/sweep.h).
 #include <sstream>
 
 #include "core/files.h"
@@ -143,8 +143,19 @@ TEST_CASE("the bits version stands in identities from its second on", "[experime
   const auto of = [&](int64_t version) {
     return identity_of(config, "cpu", Schema::installed(), version);
   };
-  CHECK(kBitsVersion == 1);
+  CHECK(bits_version_of(config) == 1);
   CHECK(of(1) == identity_of(config, "cpu"));
   CHECK(of(2) != of(1));
   CHECK(of(3) != of(2));
+  // Where the parameters that are kept changed, and nowhere else.
+  const auto version = [](const std::vector<std::string>& overrides) {
+    return bits_version_of(
+        load_run(LONGSHOT_SOURCE_DIR "/experiments/configs/encodings/alibi.toml", overrides));
+  };
+  CHECK(version({"train.keep=best"}) == 1);
+  CHECK(version({"train.keep=best", "train.min_delta=0.1"}) == 2);
+  CHECK(version({"train.patience=3", "train.min_delta=0.1"}) == 1);
+  CHECK(version({"task.type=jsonl"}) == 1);
+  CHECK(version({"task.type=jsonl", "train.patience=3"}) == 2);
+  CHECK(version({"task.type=jsonl", "train.keep=best"}) == 2);
 }

@@ -63,6 +63,23 @@ TEST_CASE("a run that the limit on memory cannot hold is refused before anything
   CHECK_FALSE(fs::exists(folder / "runs"));
 }
 
+// R2.5
+TEST_CASE("a line that the machine has no memory for is refused with the figures", "[ulimit]") {
+  const Folder folder;
+  REQUIRE(run_longshot({"run", folder.write("a.toml", tiny_config()), "--out", folder / "runs",
+                        "device.type=cpu"})
+              .code == 0);
+  const std::string cell = run_folders(folder / "runs/tiny").at(0);
+  const std::string line = folder.write("line", std::string(5000000, '0') + "\n");
+  // 10 million tokens with the placeholders; the embedding alone is 8 numbers of each: 320 MB.
+  const Outcome refused = limited(400 << 10, "predict " + cell + " --device cpu < " + line);
+  INFO(refused.all());
+  CHECK(refused.code == 1);
+  CHECK_THAT(refused.err, ContainsSubstring("line 1 of standard input") &&
+                              ContainsSubstring("10000000 tokens need about") &&
+                              ContainsSubstring("ulimit -v"));
+}
+
 TEST_CASE("a dry run and a bench of what no machine can hold end at once") {
   const Folder folder;
   const std::string config = folder.write("a.toml", tiny_config());

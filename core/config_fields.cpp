@@ -103,10 +103,11 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest_name(std::string_view wrong, const std::vector<std::string>& candidates) {
   std::string best;
-  size_t best_distance = (wrong.size() + 1) / 2;
+  size_t best_distance = wrong.size() + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(wrong, candidate);
-    if (distance < best_distance) {
+    const size_t near = (std::max(wrong.size(), candidate.size()) + 1) / 2;
+    if (distance < std::min(near, best_distance)) {
       best_distance = distance;
       best = candidate;
     }

@@ -45,18 +45,23 @@ void Batcher::make_step(const Step& wanted) {
 }
 
 void Batcher::evaluation(uint64_t seed, Split split, int64_t length, int64_t stride, uint64_t first,
-                         int64_t rows, Batch& out) {
+                         int64_t rows, Batch& out, int64_t spread) {
   LONGSHOT_CHECK(rows >= 1, "evaluation batch: {} rows", rows);
   const int64_t count = task_.count(split, length, stride);
   LONGSHOT_CHECK(first + uint64_t(rows) <= uint64_t(count),
                  "evaluation batch: examples {} to {}, but the {} split holds {} of length {}",
                  first, first + uint64_t(rows), name_of(split), count, length);
+  const auto place_of = [&](uint64_t index) {
+    const bool fewer = spread > 0 && count != Task::kUnlimited && spread < count;
+    return fewer ? index * uint64_t(count) / uint64_t(spread) : index;
+  };
   made_.reset();
   examples_.resize(std::max(examples_.size(), size_t(rows)));
   task_lengths_.assign(size_t(rows), length);
   out.first_index = first;
   for (int64_t row = 0; row < rows; ++row)
-    task_.example({seed, split, length, first + uint64_t(row), stride}, examples_[size_t(row)]);
+    task_.example({seed, split, length, place_of(first + uint64_t(row)), stride},
+                  examples_[size_t(row)]);
   assemble(rows, 0, rows, out);
 }
 

@@ -28,9 +28,10 @@ class Batcher {
 
   // Examples first .. first + rows - 1 of one length; the stride is for windowed tasks (0: segments
   // without overlap). For finite data first + rows must not go beyond Task::count(split, length,
-  // stride).
+  // stride). `spread`: they are numbered among so many, which lie evenly over all that a split
+  // holds; 0: the split's own first ones.
   void evaluation(uint64_t seed, Split split, int64_t length, int64_t stride, uint64_t first,
-                  int64_t rows, Batch& out);
+                  int64_t rows, Batch& out, int64_t spread = 0);
 
  private:
   // The step that examples_ holds.

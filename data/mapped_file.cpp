@@ -8,14 +8,24 @@
 #include <unistd.h>
 #include <utility>
 
-#include "core/error.h"
+#include "core/files.h"
 
 namespace longshot {
+namespace {
+
+// A wrong name or missing rights are the user's to mend; anything else is the machine's failure.
+[[noreturn]] void refuse(const char* what, const std::string& path, int error) {
+  for (const int mistake : {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG})
+    if (error == mistake)
+      throw UsageError(fmt::format("{}: {}: {}", path, what, std::strerror(error)));
+  throw FileError(what, path, error);
+}
+
+}  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0)
-    throw UsageError(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  if (descriptor < 0) refuse("cannot open", path, errno);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor);
@@ -26,9 +36,7 @@ MappedFile::MappedFile(const std::string& path) {
     void* mapping = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
     const int error = errno;
     ::close(descriptor);
-    if (mapping == MAP_FAILED)
-      throw UsageError(
-          fmt::format("{}: cannot map {} bytes: {}", path, size_, std::strerror(error)));
+    if (mapping == MAP_FAILED) refuse("cannot map", path, error);
     data_ = static_cast<const uint8_t*>(mapping);
   } else {
     ::close(descriptor);

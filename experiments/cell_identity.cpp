@@ -4,6 +4,7 @@
 #include "experiments/cell_identity.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fmt/core.h>
 #include <fstream>
 #include <map>
@@ -52,12 +53,14 @@ std::string content_of(const std::string& path) {
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
   std::ifstream file(path, std::ios::binary);
+  if (!file) throw FileError("cannot read", path, errno);
   std::vector<char> block(1 << 20);
   std::string digests;
   while (file) {
     file.read(block.data(), std::streamsize(block.size()));
     digests += hex(hash_name(block.data(), uint64_t(file.gcount())));
   }
+  if (file.bad()) throw FileError("cannot read", path, EIO);
   return known[key] = "content " + hash_text(digests);
 }
 
@@ -180,8 +183,9 @@ ConfigTable trained_part(const RunConfig& config, const std::string& auto_device
 int64_t bits_version_of(const RunConfig& config) {
   const bool best = config.train.keep == "best";
   const bool decides = best || config.train.patience > 0;
-  const bool changed =
-      (best && config.train.min_delta > 0) || (decides && config.task.type == "jsonl");
+  const std::string& task = config.task.type;
+  const bool own_data = task == "jsonl" || task == "text" || task == "synthetic_text";
+  const bool changed = (best && config.train.min_delta > 0) || (decides && own_data);
   return changed ? 2 : 1;
 }
 

@@ -2,22 +2,58 @@
 // other RoPE scaling, other positions. The result goes beside the first, never over it.
 #include <cmath>
 #include <fmt/core.h>
+#include <optional>
 
 #include "core/clock.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
 #include "core/streams.h"
+#include "experiments/cell_identity.h"
 #include "experiments/check_run.h"
 #include "experiments/commands.h"
 #include "experiments/load.h"
 #include "experiments/run_cell.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_task.h"
+#include "experiments/sweep.h"
 #include "train/checkpoint.h"
 #include "train/signals.h"
 
 namespace longshot {
+namespace {
+
+// "task.test=FILE": a key whose value is a path.
+bool names_a_file(const std::string& override_text) {
+  const std::string key = override_text.substr(5, override_text.find('=') - 5);
+  for (const SectionType& type : Schema::installed().task().types)
+    for (const FieldInfo& field : type.describe())
+      if (field.key == key && (field.type == "file" || key == "evaluate_bytes")) return true;
+  return false;
+}
+
+// Whether the files that the run was made from still hold what they held. Where they changed, lines
+// that were trained on may now stand among those that measure. Files that are gone say nothing
+// here.
+void check_data(const std::string& folder, const std::vector<std::string>& overrides) {
+  if (!file_exists(folder + "/cell.json")) return;
+  const CellRun run = read_cell(folder);
+  if (!missing_files(run.config).empty()) return;
+  for (const char* device : {"cpu", "cuda"})
+    for (const std::optional<int64_t> version :
+         {std::optional<int64_t>(), std::optional<int64_t>(1)})
+      if (identity_of(run.config, device, Schema::installed(), version) == run.identity) return;
+  const std::string what = fmt::format(
+      "{}: the data files of this run have changed since it was trained: what was held out then "
+      "need "
+      "not be now",
+      folder);
+  for (const std::string& each : overrides)
+    if (each.starts_with("task.")) return log::warn("{}", what);
+  throw UsageError(what + "; put them back, or name the file to evaluate on (task.test=FILE)");
+}
+
+}  // namespace
 
 int eval_command(const EvalArguments& arguments) {
   set_threads(int(arguments.threads));
@@ -31,9 +67,13 @@ int eval_command(const EvalArguments& arguments) {
         fmt::format("{}: another process works on this run; evaluate it after that", folder));
   if (!arguments.forget.empty()) {
     const int64_t removed = remove_evaluations(folder, arguments.forget);
-    if (removed == 0)
-      throw UsageError(
-          fmt::format("{}: no later evaluation is called \"{}\"", folder, arguments.forget));
+    if (removed == 0) {
+      std::string labels;
+      for (const StoredEvaluation& each : read_summary(folder).evaluations)
+        if (!each.label.empty()) labels += (labels.empty() ? "" : ", ") + each.label;
+      throw UsageError(fmt::format("{}: no later evaluation is called \"{}\"; there are: {}",
+                                   folder, arguments.forget, labels.empty() ? "none" : labels));
+    }
     print("{}: {} later evaluation{} removed\n", folder, removed, removed == 1 ? "" : "s");
     return kExitDone;
   }
@@ -47,11 +87,16 @@ int eval_command(const EvalArguments& arguments) {
                         override_text));
       }
     }
+    if (override_text.starts_with("task.") && !names_a_file(override_text))
+      throw UsageError(fmt::format(
+          "command line: {}: the task's options are what was trained; eval takes other files of it",
+          override_text));
   }
   std::vector<std::string> overrides = arguments.overrides;
   if (!arguments.device.empty()) overrides.push_back("device.type=" + arguments.device);
   check_config(folder);
   const RunConfig config = load_run(folder + "/config.toml", overrides);
+  check_data(folder, arguments.overrides);
   BuiltModel built = build_model(config, true, nullptr, task_to_evaluate(folder, config));
   for (const std::string& note : check_run(config, *built.context, built.task.get()))
     log::warn("{}", note);

@@ -180,9 +180,10 @@ int predict_command(const PredictArguments& arguments) {
   load_trained(folder, *built.encoder);
   LinePredictor predict(arguments, built, uint64_t(config.seed));
 
+  const bool bytes = built.task->spec().bytes;  // a carriage return is a byte of the text
   std::string text;
   for (int64_t line = 1; std::getline(std::cin, text); ++line) {
-    if (!text.empty() && text.back() == '\r') text.pop_back();
+    if (!bytes && !text.empty() && text.back() == '\r') text.pop_back();
     print("{}\n", predict(text, line));
     std::fflush(stdout);  // whoever writes lines one by one waits for the answer
   }

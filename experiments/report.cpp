@@ -167,6 +167,38 @@ void read_settings(Summary& summary) {
     if (axis.first.find('.') != std::string::npos) summary.settings.push_back(axis);
 }
 
+// What the best constant answer got, by length (0: in range), over these runs. Nothing where chance
+// is a guess among the symbols.
+std::map<int64_t, double> constants_of(const std::vector<Item>& items) {
+  std::map<int64_t, std::vector<double>> values;
+  for (const Item& item : items) {
+    const Summary& summary = *item.summary;
+    const bool sequences = summary.metric == "sequence_accuracy";
+    if (summary.metric == "loss" || (!sequences && !summary.constant_is_chance)) continue;
+    const auto add = [&](int64_t length, const Score& score) {
+      const double value = sequences ? score.constant_sequence : score.constant;
+      if (std::isfinite(value)) values[length].push_back(value);
+    };
+    if (const Score* inside = in_range(*item.evaluation, item.sliding)) add(0, *inside);
+    for (const LengthScore& each : item.evaluation->scores.lengths)
+      if (each.sliding == item.sliding) add(each.length, each.score);
+  }
+  std::map<int64_t, double> means;
+  for (const auto& [length, list] : values)
+    for (const double value : list) means[length] += value / double(list.size());
+  return means;
+}
+
+// Into a group or a panel.
+template <class Target>
+void set_constants(Target& target, std::map<int64_t, double> means) {
+  if (const auto inside = means.find(0); inside != means.end()) {
+    target.in_range_constant = inside->second;
+    means.erase(inside);
+  }
+  target.constants = std::move(means);
+}
+
 Verdict judge(const ReportPanel& panel, const ReportGroup& group) {
   if (panel.metric == "loss") return Verdict::none;
   const ReportPoint* longest = nullptr;
@@ -174,9 +206,13 @@ Verdict judge(const ReportPanel& panel, const ReportGroup& group) {
     if (!panel.beyond.empty() && point.length == panel.beyond.back()) longest = &point;
   if (longest == nullptr) return Verdict::none;
   const double inside = group.in_range.mean, outside = longest->spread.mean;
-  if (!std::isfinite(inside) || group.coverage < kEnoughCoverage) return Verdict::no_in_range;
+  if (!std::isfinite(inside) || !(group.coverage >= kEnoughCoverage)) return Verdict::no_in_range;
   if (inside < 0.99) return Verdict::not_fitted;
-  if (outside - panel.chance_at(longest->length) < inside - outside) return Verdict::fails;
+  const auto found = group.constants.find(longest->length);
+  const double chance = found == group.constants.end() ? panel.chance : found->second;
+  // Nothing was learned that a constant does not know, or nothing could be lost.
+  if (inside <= group.in_range_constant || chance >= inside - 0.05) return Verdict::constant;
+  if (outside - chance < inside - outside) return Verdict::fails;
   return outside < inside - 0.05 ? Verdict::degrades : Verdict::extrapolates;
 }
 
@@ -188,23 +224,32 @@ ReportGroup make_group(const ReportPanel& panel, std::string label,
   group.later = !items.front().evaluation->label.empty();
   // Every run knows whether its samples are the same for all seeds, or it is not known of any.
   std::optional<bool> same_samples = items.front().summary->fixed_samples;
+  bool one_seed = false;
   std::vector<Measure> inside, outside;
   std::map<int64_t, std::vector<Measure>> by_length;
+  set_constants(group, constants_of(items));
   for (const Item& item : items) {
     const Summary& summary = *item.summary;
     group.runs.push_back(&summary);
     group.parameters = summary.parameters;
     group.seconds += summary.train_seconds / double(items.size());
     if (summary.fixed_samples != same_samples) same_samples.reset();
+    // Evaluated again under one seed: all runs met the samples of that seed.
+    for (const std::string& each : item.evaluation->overrides)
+      one_seed = one_seed || each.starts_with("seed=");
     if (const Score* score = in_range(*item.evaluation, item.sliding)) {
       inside.push_back(metric_of(summary, *score));
-      group.coverage = std::min(group.coverage, score->coverage);
+      // An earlier version did not say; only own data can lack lengths.
+      const double coverage =
+          std::isnan(score->coverage) && summary.task != "jsonl" ? 1 : score->coverage;
+      if (!(coverage >= group.coverage)) group.coverage = coverage;
     }
     for (const LengthScore& each : item.evaluation->scores.lengths)
       if (each.sliding == item.sliding)
         by_length[each.length].push_back(metric_of(summary, each.score));
     outside.push_back(mean_over(summary, *item.evaluation, item.sliding, panel.beyond));
   }
+  if (one_seed) same_samples = true;
   const bool loss = panel.metric == "loss";
   group.in_range = spread_of(inside, loss, same_samples);
   group.out_of_range = spread_of(outside, loss, same_samples);
@@ -217,46 +262,57 @@ ReportGroup make_group(const ReportPanel& panel, std::string label,
   return group;
 }
 
-// The lengths of the panel, those that every run has been measured at beyond training, what a
+// The lengths of the panel, those that every cell has been measured at beyond training, what a
 // constant answer gets, and where "in range" is from. Later evaluations of a run may ask for other
-// lengths; they decide nothing here.
+// lengths and other data; they decide nothing here.
 void measure_panel(ReportPanel& panel, const std::vector<Item>& items) {
   std::set<int64_t> asked;
-  std::map<int64_t, std::vector<double>> constants;  // 0: in range
-  bool first = true, sampled = false;
+  std::vector<Item> cells;
+  bool first = true;
   for (const Item& item : items) {
-    const Summary& summary = *item.summary;
-    for (const LengthScore& each : item.evaluation->scores.lengths) {
-      if (each.sliding != item.sliding) continue;
-      asked.insert(each.length);
-      if (summary.constant_is_chance && std::isfinite(each.score.constant))
-        constants[each.length].push_back(each.score.constant);
-    }
+    for (const LengthScore& each : item.evaluation->scores.lengths)
+      if (each.sliding == item.sliding) asked.insert(each.length);
+    if (!item.evaluation->label.empty()) continue;
     if (const Score* inside = in_range(*item.evaluation, item.sliding)) {
       panel.in_range_samples_least =
-          sampled ? std::min(panel.in_range_samples_least, inside->samples) : inside->samples;
-      sampled = true;
-      if (summary.constant_is_chance && std::isfinite(inside->constant))
-        constants[0].push_back(inside->constant);
+          cells.empty() ? inside->samples : std::min(panel.in_range_samples_least, inside->samples);
       panel.in_range_samples_most = std::max(panel.in_range_samples_most, inside->samples);
       panel.in_range_from_validation = item.evaluation->scores.in_range_split == Split::validation;
     }
-    if (item.evaluation->label.empty()) {
-      const std::vector<int64_t> here = lengths_beyond(summary, *item.evaluation, item.sliding);
-      if (here.empty()) continue;  // not measured beyond training: its own score beyond is empty
-      if (first) panel.beyond = here;
-      std::erase_if(panel.beyond, [&](int64_t length) {
-        return std::find(here.begin(), here.end(), length) == here.end();
-      });
-      first = false;
-    }
+    cells.push_back(item);
+    const std::vector<int64_t> here = lengths_beyond(*item.summary, *item.evaluation, item.sliding);
+    if (here.empty()) continue;  // not measured beyond training: its own score beyond is empty
+    if (first) panel.beyond = here;
+    std::erase_if(panel.beyond, [&](int64_t length) {
+      return std::find(here.begin(), here.end(), length) == here.end();
+    });
+    first = false;
   }
   panel.lengths.assign(asked.begin(), asked.end());
-  if (panel.metric != "accuracy") return;
-  for (const auto& [length, values] : constants) {
-    double& mean = length == 0 ? panel.in_range_constant : panel.constants[length];
-    for (const double value : values) mean += value / double(values.size());
+  set_constants(panel, constants_of(cells));
+}
+
+// Runs of one label and one seed that are not the same cell differ in something that no setting
+// tells: the contents of a file, or the version that trained them. They are no seeds of one
+// another; each gets a label of its own.
+void part_equal_seeds(std::vector<std::string>& order,
+                      std::map<std::string, std::vector<Item>>& groups) {
+  std::vector<std::string> parted;
+  for (const std::string& label : order) {
+    const std::vector<Item> members = std::move(groups[label]);
+    groups.erase(label);
+    std::set<int64_t> seeds;
+    for (const Item& item : members) seeds.insert(item.summary->seed);
+    for (const Item& item : members) {
+      const std::string own =
+          seeds.size() == members.size()
+              ? label
+              : fmt::format("{} [cell {}]", label, item.summary->identity.substr(0, 8));
+      if (groups.find(own) == groups.end()) parted.push_back(own);
+      groups[own].push_back(item);
+    }
   }
+  order = std::move(parted);
 }
 
 }  // namespace
@@ -273,6 +329,8 @@ const char* name_of(Verdict verdict) {
       return "extrapolates";
     case Verdict::no_in_range:
       return "no in-range data";
+    case Verdict::constant:
+      return "a constant does it";
     case Verdict::none:
       break;
   }
@@ -281,7 +339,7 @@ const char* name_of(Verdict verdict) {
 
 bool ReportPanel::repeated() const {
   return std::any_of(groups.begin(), groups.end(),
-                     [](const ReportGroup& group) { return group.in_range.n > 1; });
+                     [](const ReportGroup& group) { return group.runs.size() > 1; });
 }
 
 std::string value_of(const Summary& summary, const std::string& key) {
@@ -289,11 +347,6 @@ std::string value_of(const Summary& summary, const std::string& key) {
     if (name == key) return value;
   if (!key.ends_with(".type")) return value_of(summary, key + ".type");
   return "";
-}
-
-double ReportPanel::chance_at(int64_t length) const {
-  const auto found = constants.find(length);
-  return found == constants.end() ? chance : found->second;
 }
 
 double ReportPanel::sampling() const {
@@ -362,7 +415,9 @@ Report gather_report(const std::vector<std::string>& places, const std::set<std:
       Summary summary = read_summary(run);
       const auto same = seen.emplace(summary.identity, run);
       if (!same.second) {
-        report.unfinished.push_back({run, "counted once", "the same run as " + same.first->second});
+        report.unfinished.push_back(
+            {run, "counted once",
+             "the same run as " + same.first->second + ", whose scores are shown"});
         continue;
       }
       read_settings(summary);
@@ -449,6 +504,7 @@ Report gather_report(const std::vector<std::string>& places, const std::set<std:
       if (groups.find(label) == groups.end()) order.push_back(label);
       groups[label].push_back(item);
     }
+    part_equal_seeds(order, groups);
     measure_panel(panel, items);
     for (const std::string& label : order) {
       std::vector<Item>& members = groups[label];

@@ -7,6 +7,7 @@
 // together.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -36,6 +37,7 @@ enum class Verdict {
   degrades,    // fitted, and loses more than 5 points by the longest length
   extrapolates,  // fitted, and keeps its score
   no_in_range,   // too few test samples of the training lengths: whether it is fitted is not known
+  constant,      // a constant answer does as well, in range or at the longest length
   none           // a loss, not an accuracy, or nothing beyond the training lengths
 };
 const char* name_of(Verdict verdict);
@@ -47,7 +49,12 @@ struct ReportGroup {
   bool later = false;  // not a cell of its own: a run evaluated again by `longshot eval`
   Spread in_range, out_of_range;
   std::vector<ReportPoint> points;  // ascending length, where something was measured
-  double coverage = 1;           // in range: the least share of the training lengths' distribution
+  // In range: the least share of the training lengths' distribution; NaN: not known.
+  double coverage = 1;
+  // What the best constant answer gets on the row's own samples: in range, and by length. Empty:
+  // not what chance is here, or not known.
+  double in_range_constant = std::numeric_limits<double>::quiet_NaN();
+  std::map<int64_t, double> constants;
   double best_out_of_range = 0;  // of the run with the best score beyond: "max" of the literature
   int64_t parameters = 0;
   double seconds = 0;  // mean training time
@@ -59,17 +66,17 @@ struct ReportPanel {
   std::string task, metric;
   bool bytes = false, sliding = false;
   int64_t train_min = 0, train_max = 0;
-  double chance = 0;                    // of guessing, where `constants` is empty
-  double in_range_constant = 0;         // what the best constant answer gets in range
-  std::map<int64_t, double> constants;  // by length: what the best constant answer gets
-  std::vector<int64_t> lengths;         // all that were asked for, ascending
-  std::vector<int64_t> beyond;          // those that "beyond" is the mean of: every group has them
+  double chance = 0;  // of guessing, where `constants` is empty
+  // What the best constant answer gets, over the cells' own evaluations.
+  double in_range_constant = std::numeric_limits<double>::quiet_NaN();
+  std::map<int64_t, double> constants;
+  std::vector<int64_t> lengths;  // all that were asked for, ascending
+  std::vector<int64_t> beyond;   // those that "beyond" is the mean of: every group has them
   std::vector<ReportGroup> groups;
   // In range: which split (usually test), and the samples of a run.
   bool in_range_from_validation = false;
   int64_t in_range_samples_least = 0, in_range_samples_most = 0;
   bool repeated() const;  // some group has more than one run: spreads mean something
-  double chance_at(int64_t length) const;
   // Half the widest sampling interval of a number at one length, in the metric's unit; NaN: of no
   // number known.
   double sampling() const;

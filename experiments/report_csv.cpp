@@ -164,7 +164,7 @@ std::string report_csv(const Report& report) {
       "accuracy,"
       "sequence_accuracy_error,parameters,train_seconds,steps,identity,metric,chance,bytes,"
       "loss_error,accuracy_independent,sequence_accuracy_independent,constant,coverage,"
-      "in_range_split,constant_is_chance,fixed_samples\n";
+      "in_range_split,constant_is_chance,fixed_samples,constant_sequence\n";
   for (const Summary& summary : report.summaries) {
     std::string prefix = fmt::format(
         "{},{},{},{},{},{},{}", csv_field(summary.study), csv_field(summary.cell), summary.task,
@@ -183,11 +183,12 @@ std::string report_csv(const Report& report) {
                            accuracy.value, accuracy.error, sequence.value, sequence.error,
                            summary.parameters, summary.train_seconds, summary.steps,
                            summary.identity, summary.metric, summary.chance, summary.bytes ? 1 : 0);
-        out += fmt::format(
-            ",{},{},{},{},{},{},{},{}\n", score.loss_error, accuracy.independent,
-            sequence.independent, score.constant, score.coverage,
-            name_of(evaluation.scores.in_range_split), summary.constant_is_chance ? 1 : 0,
-            summary.fixed_samples ? std::to_string(int(*summary.fixed_samples)) : "");
+        out += fmt::format(",{},{},{},{},{},{},{},{},{}\n", score.loss_error, accuracy.independent,
+                           sequence.independent, score.constant, score.coverage,
+                           name_of(evaluation.scores.in_range_split),
+                           summary.constant_is_chance ? 1 : 0,
+                           summary.fixed_samples ? std::to_string(int(*summary.fixed_samples)) : "",
+                           score.constant_sequence);
       };
       for (const LengthScore& each : evaluation.scores.in_range) line(each);
       for (const LengthScore& each : evaluation.scores.lengths) line(each);
@@ -226,7 +227,8 @@ std::vector<Summary> read_report_csv(const std::string& file) {
                                     reader.number(row, "sequence_accuracy_error"),
                                     number("sequence_accuracy_independent")};
     each.score.constant = number("constant");
-    each.score.coverage = reader.number_if_there(row, "coverage", 1);
+    each.score.constant_sequence = number("constant_sequence");
+    each.score.coverage = number("coverage");
     if (reader.text_if_there(row, "in_range_split") == "validation")
       scores.in_range_split = Split::validation;
     (in_range ? scores.in_range : scores.lengths).push_back(each);

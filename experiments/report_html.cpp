@@ -138,7 +138,7 @@ std::string score_chart(const ReportPanel& panel, Styles& styles) {
     for (const ReportPoint& point : group.points) {
       line.x.push_back(double(point.length));
       line.y.push_back(point.spread.mean);
-      if (group.in_range.n > 1) {
+      if (group.runs.size() > 1) {
         line.low.push_back(point.spread.mean - point.spread.deviation);
         line.high.push_back(point.spread.mean + point.spread.deviation);
       }
@@ -163,6 +163,8 @@ std::string findings(const ReportPanel& panel) {
       {Verdict::fails, "learned the task and have lost most of it by the longest"},
       {Verdict::not_fitted,
        "did not reach 99 % on the training lengths: nothing is said about longer ones"},
+      {Verdict::constant,
+       "learned nothing, or could lose nothing, that one constant answer does not get as well"},
       {Verdict::no_in_range,
        "too few samples of the training lengths to know whether the task was learned"}};
   std::string out = "<ul class='findings'>";
@@ -261,7 +263,7 @@ std::string score_table(const ReportPanel& panel) {
             ? fmt::format("<td>{} to {}</td>", show(panel, sampling.low),
                           show(panel, sampling.high))
             : std::string("<td>") + (group.out_of_range.n > 0 ? "not known" : "&ndash;") + "</td>";
-    if (repeated) out += fmt::format("<td>{}</td>", group.in_range.n);
+    if (repeated) out += fmt::format("<td>{}</td>", group.runs.size());
     out += "</tr>";
   }
   return out + "</table></div>\n";

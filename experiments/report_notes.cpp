@@ -14,9 +14,11 @@ std::string list_of(const std::vector<int64_t>& lengths) {
   return text;
 }
 
-bool measured(const ReportGroup& group, int64_t length) {
-  return std::any_of(group.points.begin(), group.points.end(),
-                     [&](const ReportPoint& point) { return point.length == length; });
+// How many of the group's runs were measured at this length.
+int64_t runs_at(const ReportGroup& group, int64_t length) {
+  for (const ReportPoint& point : group.points)
+    if (point.length == length) return point.spread.n;
+  return 0;
 }
 
 std::string in_range_note(const ReportPanel& panel) {
@@ -32,8 +34,17 @@ std::string in_range_note(const ReportPanel& panel) {
   text += least == most ? fmt::format("{} samples a run.", most)
                         : fmt::format("{} to {} samples a run.", least, most);
   double coverage = 1;
-  for (const ReportGroup& group : panel.groups) coverage = std::min(coverage, group.coverage);
-  if (coverage < 1)
+  bool known = true;
+  for (const ReportGroup& group : panel.groups) {
+    if (group.later) continue;
+    known = known && std::isfinite(group.coverage);
+    coverage = std::fmin(coverage, group.coverage);
+  }
+  if (!known)
+    text +=
+        " Whether they have the training lengths' distribution is not known, as an earlier version "
+        "recorded them: no verdict.";
+  else if (coverage < 1)
     text +=
         fmt::format(" They hold the lengths of {:.1f} % of the training sequences{}.",
                     100 * coverage, coverage < kEnoughCoverage ? ": too little for a verdict" : "");
@@ -43,22 +54,25 @@ std::string in_range_note(const ReportPanel& panel) {
 std::string missing_note(const ReportPanel& panel) {
   std::vector<int64_t> nowhere, partly;
   for (const int64_t length : panel.lengths) {
-    const auto having = std::count_if(panel.groups.begin(), panel.groups.end(),
-                                      [&](const ReportGroup& g) { return measured(g, length); });
+    int64_t having = 0, cells = 0, measured = 0;
+    for (const ReportGroup& group : panel.groups) {
+      having += runs_at(group, length);
+      if (group.later) continue;
+      cells += int64_t(group.runs.size());
+      measured += runs_at(group, length);
+    }
     if (having == 0)
       nowhere.push_back(length);
-    else if (having < int64_t(panel.groups.size()))
+    else if (measured > 0 && measured < cells)
       partly.push_back(length);
   }
   std::string text;
   if (!nowhere.empty()) text += fmt::format("No test samples of length {}.", list_of(nowhere));
-  const bool longer_partly =
-      std::any_of(partly.begin(), partly.end(), [&](int64_t n) { return n > panel.train_max; });
-  if (longer_partly)
-    text += fmt::format("{}Not every row was measured at length {}; beyond is {}.",
+  if (!partly.empty() && partly.back() > panel.train_max)
+    text += fmt::format("{}Not every run was measured at length {}; beyond is {}.",
                         text.empty() ? "" : " ", list_of(partly),
                         panel.beyond.empty() ? "empty, as no longer length is common to all"
-                                             : fmt::format("the mean over {}, which all have",
+                                             : fmt::format("the mean over {}, where every run was",
                                                            list_of(panel.beyond)));
   return text;
 }
@@ -66,7 +80,10 @@ std::string missing_note(const ReportPanel& panel) {
 std::string sampling_note(const ReportPanel& panel) {
   const double widest = panel.sampling();
   if (!std::isfinite(widest))
-    return "Sampling error: not known; an earlier version recorded these results without it.";
+    return std::string(
+               "Sampling error: not known; an earlier version recorded these results "
+               "without it") +
+           (panel.metric == "loss" ? "." : ", and without what the best constant answer gets.");
   const std::string size = panel.metric == "loss" ? fmt::format("{:.3f}", widest)
                                                   : fmt::format("{:.1f} points", 100 * widest);
   return fmt::format(
@@ -97,7 +114,7 @@ std::string chance_words(const ReportPanel& panel) {
   double least = 1, most = 0;
   for (const auto& [length, share] : panel.constants)
     least = std::min(least, share), most = std::max(most, share);
-  const std::string in_range = panel.in_range_constant > 0
+  const std::string in_range = std::isfinite(panel.in_range_constant)
                                    ? fmt::format("{:.1f} in range, ", 100 * panel.in_range_constant)
                                    : "";
   return fmt::format("{:.1f}", 100 * least) == fmt::format("{:.1f}", 100 * most)

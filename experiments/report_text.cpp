@@ -100,7 +100,7 @@ Table table_of(const ReportPanel& panel, size_t most_lengths) {
                                     show_spread(panel, group.out_of_range)};
     if (repeated) row.push_back(show(panel, group.best_out_of_range));
     for (const int64_t length : lengths) row.push_back(show(panel, at_length(group, length)));
-    if (repeated) row.push_back(std::to_string(group.in_range.n));
+    if (repeated) row.push_back(std::to_string(group.runs.size()));
     if (panel.metric != "loss") row.push_back(name_of(group.verdict));
     table.rows.push_back(std::move(row));
     if (!panel.bytes) continue;
@@ -295,7 +295,9 @@ std::string report_matrix(const Report& report, const std::string& what) {
   out += what == "in_range" ? "\nPredictions right in range"
          : what == "best"   ? "\nPredictions right beyond the training lengths, of the best run"
                             : "\nPredictions right beyond the training lengths";
-  out += ", %";
+  const bool losses = std::any_of(report.panels.begin(), report.panels.end(),
+                                  [](const ReportPanel& panel) { return panel.metric == "loss"; });
+  out += losses ? ", %; of text: the loss, nats a token" : ", %";
   if (repeated && what != "best") out += ", mean +- standard deviation over seeds";
   out += ". In brackets: not fitted, in range below 99 %.";
   const bool fewer =
@@ -313,12 +315,13 @@ std::string report_matrix(const Report& report, const std::string& what) {
   for (const ReportPanel& panel : report.panels) {
     for (const ReportGroup& group : panel.groups) {
       const Spread& spread = what == "in_range" ? group.in_range : group.out_of_range;
-      if (spread.n > 0) {
+      if (spread.n > 0 && panel.metric != "loss") {
         known = known && std::isfinite(spread.sampling.low);
         widest = std::fmax(widest, (spread.sampling.high - spread.sampling.low) / 2);
       }
-      least = least == 0 ? group.in_range.n : std::min(least, group.in_range.n);
-      most = std::max(most, group.in_range.n);
+      const int64_t runs = int64_t(group.runs.size());
+      least = least == 0 ? runs : std::min(least, runs);
+      most = std::max(most, runs);
     }
   }
   out += least == most ? fmt::format(" Runs a cell: {}.", most)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "core/error.h"
@@ -34,6 +35,7 @@ Json to_json(const Score& score) {
   add_share(json, "sequence_accuracy", score.sequence_accuracy);
   json["constant"] = score.constant;
   json["constant_class"] = score.constant_class;
+  json["constant_sequence"] = score.constant_sequence;
   json["coverage"] = score.coverage;
   if (!score.position_accuracy.empty()) {
     json["position_accuracy"] = score.position_accuracy;
@@ -113,7 +115,8 @@ Score score_from(const Json& json) {
   score.sequence_accuracy = share_from(json, "sequence_accuracy");
   score.constant = number_or_not_known(json, "constant");
   score.constant_class = json.value("constant_class", int64_t(-1));
-  score.coverage = json.value("coverage", 1.0);
+  score.constant_sequence = number_or_not_known(json, "constant_sequence");
+  score.coverage = number_or_not_known(json, "coverage");
   if (json.contains("position_accuracy")) {
     score.position_accuracy = numbers(json.at("position_accuracy"));
     score.position_loss = numbers(json.at("position_loss"));

@@ -40,8 +40,9 @@ std::vector<Cell> expand_sweep(const LoadedConfig& loaded, const std::string& au
 // otherwise. Cells trained under another version are other cells then: their folders stay and
 // reports read them, but a sweep trains its cells anew, and an interrupted run does not go on with
 // half its steps computed otherwise. Version 1 adds nothing to an identity.
-//   2  what keep = "best" keeps with min_delta above 0, and on which validation lines of a jsonl
-//      task keep = "best" and patience decide
+//   2  what keep = "best" keeps with min_delta above 0, and on which validation samples of jsonl
+//   and
+//      text keep = "best" and patience decide
 int64_t bits_version_of(const RunConfig& config);
 
 // The keys and values that decide the trained bits, and the identity: a hash of them, of the bits

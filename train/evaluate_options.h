@@ -21,7 +21,9 @@ struct EvaluateOptions {
   void fields(FieldVisitor& visit) {
     visit.field("lengths", lengths, "lengths to measure at, besides the training lengths",
                 "list of lengths and { from, to, step }");
-    visit.field("samples", samples, "sequences a length", at_least(1));
+    visit.field("samples", samples,
+                "sequences a length; of data that holds more, so many spread evenly over it",
+                at_least(1));
     visit.field("batch", batch,
                 "sequences at once, as far as memory_mb allows; results do not "
                 "depend on it",

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <unordered_map>
+#include <vector>
 
 #include "core/log.h"
 #include "core/ops.h"
@@ -17,8 +19,9 @@ struct Evaluator::Sums {
   int64_t samples = 0, targets = 0, scored = 0;
   // One entry a sample, or a group of samples that share a draw of positions.
   std::vector<Draw> predictions, sequences, losses;
-  Draw loss;                                    // all of `losses`, added target by target
-  std::unordered_map<int32_t, double> answers;  // how often each class is wanted
+  Draw loss;                                           // all of `losses`, added target by target
+  std::unordered_map<int32_t, double> answers;         // how often each class is wanted
+  std::map<std::vector<int32_t>, Draw> whole_answers;  // by weight; how many samples
   struct Position {
     Draw right, loss;
   };
@@ -42,6 +45,12 @@ Score Evaluator::Sums::score() const {
       most = count, result.constant_class = answer;
   }
   if (all > 0) result.constant = most / all;
+  Draw common, every;
+  for (const auto& [answer, count] : whole_answers) {
+    every.part += count.part;
+    if (count.whole > 1 && count.part > common.part) common = count;
+  }
+  if (every.part > 0) result.constant_sequence = common.part / every.part;
   for (const Position& position : positions) {
     result.position_accuracy.push_back(ratio_of({&position.right, 1}));
     result.position_loss.push_back(ratio_of({&position.loss, 1}));
@@ -79,7 +88,7 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
     int64_t rows = std::min(rows_at_once, samples - first);
     // Samples that share a draw of positions may share a batch, others not.
     if (per_draw > 0) rows = std::min(rows, per_draw - first % per_draw);
-    batcher_.evaluation(seed_, split, length, stride, uint64_t(first), rows, batch_);
+    batcher_.evaluation(seed_, split, length, stride, uint64_t(first), rows, batch_, samples);
 
     StepScope step(context);
     NoRecordingScope no_recording(context);
@@ -111,6 +120,7 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
       }
       Draw& loss = sums.losses.back();
       int64_t scored = 0, correct = 0, prediction = 0;
+      std::vector<int32_t> answer;
       for (int64_t k = 0; k < batch_.outputs; ++k) {
         const size_t index = size_t(row * batch_.outputs + k);
         const int32_t wanted = batch_.targets[index];
@@ -119,7 +129,11 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
         for (Draw* each : {&loss, &sums.loss})
           each->part += weight * losses[index], each->whole += weight;
         ++sums.targets;
-        if (counts) ++scored, correct += right, sums.answers[wanted] += weight;
+        if (counts) {
+          ++scored, correct += right;
+          sums.answers[wanted] += weight;
+          answer.push_back(wanted);
+        }
         if (options_.by_position) {
           // Counted from the sample's own first prediction, so that padding does not shift it.
           if (sums.positions.size() <= size_t(prediction))
@@ -134,6 +148,10 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
       ++sums.samples;
       sums.scored += scored;
       if (scored == 0) continue;
+      if (!task_.spec().windowed) {
+        Draw& same = sums.whole_answers[answer];
+        same.part += weight, same.whole += 1;
+      }
       sums.predictions.back().part += weight * double(correct);
       sums.predictions.back().whole += weight * double(scored);
       sums.sequences.back().part += correct == scored ? weight : 0;
@@ -207,6 +225,13 @@ Score Evaluator::in_range(Split split, int64_t min_length, int64_t max_length, b
   for (const Planned& each : plan(split, min_length, max_length, sliding))
     measure(split, each.length, sliding, each.samples, each.weight, sums);
   Score score = sums.score();
+  // Windows of several lengths are of one and the same text: they tell no more than one length's.
+  const std::vector<Planned> lengths = plan(split, min_length, max_length, sliding);
+  if (const double times = double(lengths.size()); task_.spec().windowed && times > 1) {
+    score.loss_error *= std::sqrt(times);
+    for (Share* share : {&score.accuracy, &score.sequence_accuracy})
+      share->error *= std::sqrt(times), share->independent /= times;
+  }
   score.coverage = coverage_of(task_, split, min_length, max_length, options_.in_range_samples);
   return score;
 }

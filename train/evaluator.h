@@ -34,6 +34,8 @@ struct Score {
   // and which class that is (-1: there were none).
   double constant = std::numeric_limits<double>::quiet_NaN();
   int64_t constant_class = -1;
+  // The share of samples whose whole answer is the most frequent one; 0 where none occurs twice.
+  double constant_sequence = std::numeric_limits<double>::quiet_NaN();
   // Of the samples that the plan asked for, the share whose lengths there are; below 1 only for
   // data from files.
   double coverage = 1;

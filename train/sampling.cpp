@@ -59,11 +59,14 @@ Share share_of(std::span<const Draw> draws, double counted) {
   share.error = ratio_error(draws);
   const int64_t count = counting(draws);
   if (count == 0) return share;
+  double whole = 0, squares = 0;
+  for (const Draw& draw : draws) whole += draw.whole, squares += draw.whole * draw.whole;
+  const double worth = whole * whole / squares;
   const double variance = share.error * share.error;
-  share.independent =
-      variance > 0 && share.value > 0 && share.value < 1
-          ? std::clamp(share.value * (1 - share.value) / variance, 1.0, std::max(1.0, counted))
-          : double(count);
+  const double most = std::max(1.0, counted * worth / double(count));
+  share.independent = variance > 0 && share.value > 0 && share.value < 1
+                          ? std::clamp(share.value * (1 - share.value) / variance, 1.0, most)
+                          : worth;
   return share;
 }
 

@@ -38,9 +38,10 @@ struct Draw {
 double ratio_of(std::span<const Draw> draws);
 double ratio_error(std::span<const Draw> draws);
 
-// The same as a share of `counted` things. independent = p (1 - p) / error^2, between 1 and
-// `counted` (Korn and Graubard 1998); where the draws all agree they tell nothing of their spread,
-// and it is their number.
+// The same as a share of `counted` things. With K = (sum whole)^2 / sum(whole^2), the number of
+// draws that are worth something (Kish 1965; G of them where all weigh the same):
+// independent = p (1 - p) / error^2, between 1 and counted K / G (Korn and Graubard 1998); where
+// the draws all agree they tell nothing of their spread, and it is K.
 Share share_of(std::span<const Draw> draws, double counted);
 
 }  // namespace longshot

@@ -222,7 +222,7 @@ void Trainer::log_step(int64_t step) {
         step, update.skipped_steps - skipped_seen_);
     skipped_seen_ = update.skipped_steps;
   }
-  check_updates(step, int64_t(update.adam_step));
+  check_updates(step, step - int64_t(update.skipped_steps));
   double mean = 0;
   for (const double loss : progress_.pending_losses) mean += loss;
   if (!progress_.pending_losses.empty()) mean /= double(progress_.pending_losses.size());

@@ -44,7 +44,9 @@ class Faulty {
 
 const char* kStudy = R"(name = "tiny"
 [task]
-type = "reverse_string"
+type = "jsonl"
+train = "data.jsonl"
+test = "data.jsonl"
 [model]
 dim = 8
 layers = 1
@@ -65,6 +67,18 @@ in_range_samples = 8
 grid = { seed = [1, 2] }
 )";
 
+// The study and the file that it maps.
+void write_study(const Folder& folder) {
+  folder.write("a.toml", kStudy);
+  std::string lines;
+  for (int i = 0; i < 60; ++i) {
+    std::string ids;
+    for (int k = 0; k <= i % 6; ++k) ids += fmt::format("{}{}", k ? ", " : "", (i + k) % 3);
+    lines += fmt::format("{{\"input\": [{}], \"target\": [{}]}}\n", ids, ids);
+  }
+  folder.write("data.jsonl", lines);
+}
+
 using Hashes = std::map<std::string, std::string>;  // cell, parameters_sha256
 
 // Of the cells that have a summary; each must load.
@@ -81,9 +95,9 @@ Hashes hashes_of(const std::string& study) {
   return hashes;
 }
 
-const std::vector<Fault> kFaults = {{"open", EIO},      {"create", ENOSPC}, {"write", ENOSPC},
-                                    {"sync", EIO},      {"rename", ENOSPC}, {"mkdir", ENOSPC},
-                                    {"mmap", ENOMEM},   {"lock", ENOLCK},   {"memory", ENOMEM}};
+const std::vector<Fault> kFaults = {{"open", EIO},    {"create", ENOSPC}, {"write", ENOSPC},
+                                    {"sync", EIO},    {"rename", ENOSPC}, {"mkdir", ENOSPC},
+                                    {"mmap", ENOMEM}, {"lock", ENOLCK},   {"memory", ENOMEM}};
 
 // Refuses call after call of `words` in a copy of `begin`, with `check` after each; says how many
 // there were.
@@ -108,8 +122,8 @@ void refuse_each(const char* what, const std::string& begin,
       }
       CHECK((outcome.code == 0 || outcome.code == 1 || outcome.code == 2));
       if (outcome.code != 0)
-        CHECK_THAT(outcome.err, ContainsSubstring(fault.kind == "memory" ? "memory"
-                                                                         : folder.path() + "/"));
+        CHECK_THAT(outcome.err,
+                   ContainsSubstring(fault.kind == "memory" ? "memory" : folder.path() + "/"));
       check(folder, outcome);
     }
     counts += fmt::format(" {} {}", n - 1, fault.kind);
@@ -125,7 +139,7 @@ std::vector<std::string> run_words(const Folder& folder) {
 
 TEST_CASE("faults: whatever is refused, nothing is lost and the same command goes on") {
   const Folder fresh, interrupted;
-  for (const Folder* each : {&fresh, &interrupted}) each->write("a.toml", kStudy);
+  for (const Folder* each : {&fresh, &interrupted}) write_study(*each);
   const auto after_run = [](const Hashes& wanted) {
     return [wanted](const Folder& folder, const Outcome&) {
       const std::string study = folder / "runs/tiny";
@@ -145,12 +159,14 @@ TEST_CASE("faults: whatever is refused, nothing is lost and the same command goe
   };
 
   const Folder whole;
-  whole.write("a.toml", kStudy);
+  write_study(whole);
   REQUIRE(run_longshot(run_words(whole)).code == 0);
   const Hashes wanted = hashes_of(whole / "runs/tiny");
   REQUIRE(wanted.size() == 2);
 
-  SECTION("run") { refuse_each("run", fresh.path(), run_words, after_run(wanted)); }
+  SECTION("run") {
+    refuse_each("run", fresh.path(), run_words, after_run(wanted));
+  }
   SECTION("resume") {
     // The disk is full at the second cell's checkpoint of step 2: the first is done.
     Faulty faulty(interrupted);
@@ -185,8 +201,8 @@ TEST_CASE("faults: whatever is refused, nothing is lost and the same command goe
   }
   SECTION("report") {
     const auto words = [](const Folder& folder) {
-      return std::vector<std::string>{"report", folder / "runs", "--csv", folder / "a.csv",
-                                      "--html", folder / "a.html"};
+      return std::vector<std::string>{"report",         folder / "runs", "--csv",
+                                      folder / "a.csv", "--html",        folder / "a.html"};
     };
     REQUIRE(run_longshot(words(whole)).code == 0);
     const std::string csv = read_file(whole / "a.csv");
@@ -202,7 +218,7 @@ TEST_CASE("faults: whatever is refused, nothing is lost and the same command goe
 
 TEST_CASE("faults: a full disk stops a sweep with one message, and no cell has failed") {
   const Folder folder;
-  folder.write("a.toml", kStudy);
+  write_study(folder);
   Faulty faulty(folder);
   const bool jobs = GENERATE(false, true);
   std::vector<std::string> words = run_words(folder);
@@ -223,7 +239,7 @@ TEST_CASE("faults: a full disk stops a sweep with one message, and no cell has f
 
 TEST_CASE("faults: a log that cannot be written stops nothing") {
   const Folder folder;
-  folder.write("a.toml", kStudy);
+  write_study(folder);
   // A folder in its place: root may write everything else.
   Outcome outcome = run_longshot(run_words(folder));
   REQUIRE(outcome.code == 0);
@@ -240,7 +256,7 @@ TEST_CASE("faults: a log that cannot be written stops nothing") {
 
 TEST_CASE("faults: a file system without locks is said, and --no-locks goes on without") {
   const Folder folder;
-  folder.write("a.toml", kStudy);
+  write_study(folder);
   Faulty faulty(folder);
   const int error = GENERATE(ENOLCK, EOPNOTSUPP, ENOSYS, EINVAL, EIO);
   Outcome outcome = faulty.run({"lock", error}, 0, run_words(folder));
@@ -275,7 +291,7 @@ TEST_CASE("faults: a file system without locks is said, and --no-locks goes on w
 
 TEST_CASE("faults: EAGAIN and EACCES are another process") {
   const Folder folder;
-  folder.write("a.toml", kStudy);
+  write_study(folder);
   Faulty faulty(folder);
   const int error = GENERATE(EAGAIN, EACCES);
   const Outcome outcome = faulty.run({"lock", error}, 0, run_words(folder));
@@ -285,7 +301,7 @@ TEST_CASE("faults: EAGAIN and EACCES are another process") {
 
 TEST_CASE("faults: who may only read sees the numbers, and that they are not kept") {
   const Folder folder;
-  folder.write("a.toml", kStudy);
+  write_study(folder);
   REQUIRE(run_longshot(run_words(folder)).code == 0);
   const std::string cell = run_folders(folder / "runs/tiny").at(0);
   const bool lock = GENERATE(true, false);

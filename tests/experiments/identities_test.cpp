@@ -158,4 +158,5 @@ TEST_CASE("the bits version stands in identities from its second on", "[experime
   CHECK(version({"task.type=jsonl"}) == 1);
   CHECK(version({"task.type=jsonl", "train.patience=3"}) == 2);
   CHECK(version({"task.type=jsonl", "train.keep=best"}) == 2);
+  CHECK(version({"task.type=synthetic_text", "train.keep=best"}) == 2);
 }

@@ -216,6 +216,45 @@ TEST_CASE("own data: what the numbers are of is said, and what is missing is no 
   CHECK_THAT(outcome.out, ContainsSubstring("no samples") && !ContainsSubstring("nan"));
 }
 
+TEST_CASE("eval notices data that changed since it was trained on, and options that are not its") {
+  const Folder folder;
+  folder.write("train.jsonl", classes(2, 6, 12));
+  folder.write("test.jsonl", classes(7, 9, 4));
+  folder.write("a.toml", std::string(kOwn) + kModel + "[evaluate]\nlengths = [7]\n");
+  REQUIRE(run_longshot({"run", folder / "a.toml", "--out", folder / "out"}).code == 0);
+  const std::string cell = run_folders(folder / "out/own").at(0);
+  REQUIRE(run_longshot({"eval", cell}).code == 0);
+  // Shortened: lines that were trained on would now be the last tenth, the validation part.
+  folder.write("train.jsonl", classes(2, 6, 9));
+  Outcome outcome = run_longshot({"eval", cell});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("have changed since it was trained"));
+  outcome = run_longshot({"eval", cell, "task.test=" + folder / "test.jsonl"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.err, ContainsSubstring("have changed since it was trained"));
+  outcome = run_longshot({"eval", cell, "task.pool=first"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("the task's options are what was trained"));
+}
+
+TEST_CASE("samples lie evenly over a file that holds more") {
+  const Folder folder;
+  // Twenty lines of one length; the first ten are of class 0, the others of class 1.
+  std::string lines;
+  for (int i = 0; i < 20; ++i)
+    lines += fmt::format("{{\"input\": [1, 0, 1], \"target\": {}}}\n", i / 10);
+  folder.write("train.jsonl", lines);
+  folder.write("test.jsonl", lines);
+  folder.write("a.toml", std::string(kOwn) + kModel +
+                             "[evaluate]\nlengths = [3]\nsamples = 4\nin_range_samples = 4\n");
+  REQUIRE(run_longshot({"run", folder / "a.toml", "--out", folder / "out"}).code == 0);
+  const auto evaluation = summary_of(folder, "out").at("evaluation");
+  // Lines 0, 5, 10 and 15: half of each class.
+  CHECK(evaluation.at("lengths").at(0).at("samples") == 4);
+  CHECK(evaluation.at("lengths").at(0).at("constant") == 0.5);
+  CHECK(evaluation.at("in_range").at(0).at("constant") == 0.5);
+}
+
 // R3.6
 TEST_CASE("later evaluations stand apart and can be removed; cells of another config are marked") {
   const Folder folder;

@@ -158,7 +158,7 @@ TEST_CASE("chance is the best constant answer where answers are unbalanced") {
   result.constant = 0.7;
   write_result(folder, result);
   Report report = gather_report({folder.path()});
-  CHECK(report.panels[0].chance_at(40) == Approx(0.7));
+  CHECK(group_of(report, "rope").constants.at(40) == Approx(0.7));
   CHECK(group_of(report, "rope").verdict == Verdict::fails);
   CHECK_THAT(report_text(report, false, 120),
              ContainsSubstring("best constant answer 70.0 in range, 70.0 at each length"));
@@ -168,9 +168,55 @@ TEST_CASE("chance is the best constant answer where answers are unbalanced") {
   result.scores = {{30, 0.9}, {40, 0.76}};
   write_result(guessed, result);
   report = gather_report({guessed.path()});
-  CHECK(report.panels[0].chance_at(40) == 0.5);
+  CHECK(group_of(report, "rope").constants.empty());
   CHECK(group_of(report, "rope").verdict == Verdict::degrades);
   CHECK_THAT(report_text(report, false, 120), ContainsSubstring("chance 50.0"));
+}
+
+TEST_CASE("what a constant answer does as well has no verdict on lengths") {
+  const Folder folder;
+  Result same = {"rope", 1, 0.996, {{40, 0.996}}};
+  same.constant = 0.996;  // in range no better than the constant
+  write_result(folder, same);
+  Result easy = {"alibi", 1, 1.0, {{40, 0.97}}};
+  easy.constant = 0.97;  // learned, but a constant loses as little at the longest length
+  write_result(folder, easy);
+  const Report report = gather_report({folder.path()});
+  CHECK(group_of(report, "rope").verdict == Verdict::constant);
+  CHECK(group_of(report, "alibi").verdict == Verdict::constant);
+  CHECK_THAT(report_text(report, false, 120), ContainsSubstring("a constant does it"));
+}
+
+TEST_CASE("one seed twice is no spread over seeds: what differs is not among the settings") {
+  const Folder folder;
+  write_result(folder, {"rope", 1, 1.0, {{40, 0.5}}});
+  write_result(folder, {"rope", 1, 1.0, {{40, 0.7}}});
+  write_result(folder, {"none", 1, 1.0, {{40, 0.5}}});
+  const Report report = gather_report({folder.path()});
+  REQUIRE(report.panels[0].groups.size() == 3);
+  for (const ReportGroup& group : report.panels[0].groups) {
+    CHECK(group.runs.size() == 1);
+    CHECK(group.label.starts_with("rope [cell ") == (group.encoding == "rope"));
+  }
+}
+
+TEST_CASE("evaluated again under one seed, all runs have met the same samples") {
+  const Folder folder;
+  for (const int seed : {1, 2, 3, 4}) {
+    const std::string run = write_result(folder, {"rope", seed, 1.0, {{40, 0.5}}});
+    StoredEvaluation again;
+    again.label = "seed=99";
+    again.overrides = {"seed=99"};
+    again.scores.in_range.push_back({0, false, score_of(1.0)});
+    again.scores.lengths.push_back({40, false, score_of(0.5)});
+    write_evaluation(run, again);
+  }
+  const Report report = gather_report({folder.path()});
+  // Half of 400, and half of 100: z / (2 sqrt(n + z^2)).
+  const double wide = 1.959964 / (2 * std::sqrt(103.841459));
+  const double narrow = 1.959964 / (2 * std::sqrt(403.841459));
+  CHECK(group_of(report, "rope").out_of_range.sampling.high == Approx(0.5 + narrow));
+  CHECK(group_of(report, "rope (seed=99)").out_of_range.sampling.high == Approx(0.5 + wide));
 }
 
 // R1.10
@@ -184,8 +230,8 @@ TEST_CASE("beyond is over lengths that every row has, and absent ones are said")
   CHECK(group_of(report, "alibi").out_of_range.mean == Approx(0.8));
   const std::string text = report_markdown(report);
   CHECK_THAT(text, ContainsSubstring("No test samples of length 50."));
-  CHECK_THAT(text, ContainsSubstring("Not every row was measured at length 40; beyond is the mean "
-                                     "over 30, which all have."));
+  CHECK_THAT(text, ContainsSubstring("Not every run was measured at length 40; beyond is the mean "
+                                     "over 30, where every run was."));
 }
 
 TEST_CASE("whatever differs tells groups apart; tasks and training ranges are panels") {

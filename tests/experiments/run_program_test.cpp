@@ -167,7 +167,7 @@ TEST_CASE("a second signal ends at once") {
   // One step of this takes many seconds: the first signal alone would wait for its end.
   const std::string config = folder.write("a.toml", tiny_config());
   Running running(
-      longshot_words({"run", config, "train.batch=4096", "model.dim=256", "train.lengths.max=200",
+      longshot_words({"run", config, "train.batch=512", "model.dim=256", "train.lengths.max=200",
                       "train.lengths.min=200", "model.layers=4", "--out", folder / "runs"}));
   REQUIRE(wait_for(running, [&] {
     if (!fs::exists(folder / "runs/tiny")) return false;

@@ -33,8 +33,9 @@ TEST_CASE("a share's error is over draws, and at the ends it is exactly 0", "[tr
   const Share share = share_of(draws, 10);
   CHECK(share.value == Approx(0.7));
   CHECK(share.error == Approx(0.142361).margin(1e-6));
-  // 0.21 / 0.142361^2 = 10.36, and there are 10 predictions.
-  CHECK(share.independent == Approx(10));
+  // 0.21 / 0.142361^2 = 10.36; of 10 predictions, draws of unequal weight leave
+  // 10 * (10^2 / (4 + 4 + 16 + 4)) / 4 = 8.928571.
+  CHECK(share.independent == Approx(8.928571));
   // The same draws with three times the weight say no more.
   std::vector<Draw> heavy = draws;
   for (Draw& draw : heavy) draw.part *= 3, draw.whole *= 3;
@@ -46,6 +47,12 @@ TEST_CASE("a share's error is over draws, and at the ends it is exactly 0", "[tr
   CHECK(share_of(right, 1536).error == 0);
   CHECK(share_of(right, 1536).independent == 512);
   CHECK(share_of(right, 1536).interval().low == Approx(0.992553).margin(1e-6));
+  // One sample that weighs as much as 99 of 100: what it says is all that is known.
+  std::vector<Draw> heavy_one(100, Draw{1, 1});
+  heavy_one[0] = {9801, 9801};
+  CHECK(share_of(heavy_one, 100).independent == Approx(9900.0 * 9900 / (9801.0 * 9801 + 99)));
+  heavy_one[1].part = 0;
+  CHECK(share_of(heavy_one, 100).interval().low < 0.3);
   // A draw without anything that counts is none.
   const std::vector<Draw> one = {{1, 2}, {0, 0}};
   CHECK(share_of(one, 2).value == 0.5);

@@ -1,5 +1,6 @@
 // What [train] offers beside the plain loop: given weights, best parameters across a resume,
 // smoothing, lengths, steps without targets, data without validation part.
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -290,21 +291,28 @@ TEST_CASE("each signal asks for a stop; a later second one ends the process", "[
   }
 }
 
-// A process that was killed while it wrote leaves <file>.<process>.partial.
+// A process that was killed while it wrote leaves <file>.<host>.<process>.partial.
 TEST_CASE("a run clears away what a killed process left half written", "[train]") {
   Setup setup;
   setup.options.folder = fresh_folder("abandoned");
   const pid_t child = fork();
   if (child == 0) _exit(0);
   waitpid(child, nullptr, 0);  // its number is free now
-  const std::string dead =
-      fmt::format("{}/checkpoint.safetensors.{}.partial", setup.options.folder, child);
-  const std::string living =
-      fmt::format("{}/checkpoint.safetensors.{}.partial", setup.options.folder, getppid());
+  char host[256] = {};
+  REQUIRE(gethostname(host, sizeof host - 1) == 0);
+  std::replace(std::begin(host), std::end(host), '.', '-');
+  const auto left_by = [&](const char* where, pid_t process) {
+    return fmt::format("{}/checkpoint.safetensors.{}.{}.partial", setup.options.folder, where,
+                       process);
+  };
+  const std::string dead = left_by(host, child), living = left_by(host, getppid());
+  const std::string elsewhere = left_by("another-host", child);
   const std::string other = setup.options.folder + "/notes.partial";
-  for (const std::string& path : {dead, living, other}) write_file_atomically(path, "half");
+  for (const std::string& path : {dead, living, elsewhere, other})
+    write_file_atomically(path, "half");
   trained(setup);
   CHECK_FALSE(file_exists(dead));
   CHECK(file_exists(living));
+  CHECK(file_exists(elsewhere));
   CHECK(file_exists(other));
 }

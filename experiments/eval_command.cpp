@@ -37,7 +37,12 @@ bool names_a_file(const std::string& override_text) {
 // here.
 void check_data(const std::string& folder, const std::vector<std::string>& overrides) {
   if (!file_exists(folder + "/cell.json")) return;
-  const CellRun run = read_cell(folder);
+  CellRun run;
+  try {
+    run = read_cell(folder);
+  } catch (const UsageError& error) {
+    return log::warn("{}; whether the data is that of the training is not known", error.what());
+  }
   if (!missing_files(run.config).empty()) return;
   for (const char* device : {"cpu", "cuda"})
     for (const std::optional<int64_t> version :

@@ -304,10 +304,9 @@ void part_equal_seeds(std::vector<std::string>& order,
     std::set<int64_t> seeds;
     for (const Item& item : members) seeds.insert(item.summary->seed);
     for (const Item& item : members) {
-      const std::string own =
-          seeds.size() == members.size()
-              ? label
-              : fmt::format("{} [cell {}]", label, item.summary->identity.substr(0, 8));
+      const std::string own = seeds.size() == members.size()
+                                  ? label
+                                  : fmt::format("{} [cell {}]", label, item.summary->cell);
       if (groups.find(own) == groups.end()) parted.push_back(own);
       groups[own].push_back(item);
     }

@@ -107,23 +107,23 @@ bool refuse_memory(size_t bytes) {
 
 }  // namespace
 
-#define LONGSHOT_OPEN(name)                             \
-  int name(const char* path, int flags, ...) {          \
-    va_list arguments;                                  \
-    va_start(arguments, flags);                         \
-    const mode_t mode = mode_of(flags, arguments);      \
-    va_end(arguments);                                  \
-    if (refuse_open(path, writes(flags))) return -1;    \
-    using Open = int (*)(const char*, int, ...);        \
-    static const Open original = next<Open>(#name);     \
-    return original(path, flags, mode);                 \
+#define LONGSHOT_OPEN(name)                          \
+  int name(const char* path, int flags, ...) {       \
+    va_list arguments;                               \
+    va_start(arguments, flags);                      \
+    const mode_t mode = mode_of(flags, arguments);   \
+    va_end(arguments);                               \
+    if (refuse_open(path, writes(flags))) return -1; \
+    using Open = int (*)(const char*, int, ...);     \
+    static const Open original = next<Open>(#name);  \
+    return original(path, flags, mode);              \
   }
-#define LONGSHOT_FOPEN(name)                                                  \
-  FILE* name(const char* path, const char* mode) {                            \
+#define LONGSHOT_FOPEN(name)                                                     \
+  FILE* name(const char* path, const char* mode) {                               \
     if (refuse_open(path, std::strpbrk(mode, "wa+") != nullptr)) return nullptr; \
-    using Open = FILE* (*)(const char*, const char*);                         \
-    static const Open original = next<Open>(#name);                           \
-    return original(path, mode);                                              \
+    using Open = FILE* (*)(const char*, const char*);                            \
+    static const Open original = next<Open>(#name);                              \
+    return original(path, mode);                                                 \
   }
 
 extern "C" {

@@ -81,11 +81,28 @@ class Converter {
   const SourceLocation* fixed_;
 };
 
+// A key of very many parts would overflow the parser's stack.
+void check_depth(std::string_view text, const std::string& file_name) {
+  constexpr int64_t kMostParts = 200;
+  int line = 1;
+  while (!text.empty()) {
+    const std::string_view content = text.substr(0, text.find('\n'));
+    const std::string_view key =
+        content.starts_with('[') ? content : content.substr(0, content.find_first_of("=\"'#"));
+    if (const auto dots = std::count(key.begin(), key.end(), '.'); dots >= kMostParts)
+      throw UsageError(fmt::format("{}:{}: a key of {} parts; {} are the most", file_name, line,
+                                   dots + 1, kMostParts));
+    text.remove_prefix(std::min(content.size() + 1, text.size()));
+    ++line;
+  }
+}
+
 }  // namespace
 
 ConfigTable parse_toml(std::string_view text, const std::string& file_name) {
   const Converter converter(file_name, nullptr);
   try {
+    check_depth(text, file_name);
     const toml::table parsed = toml::parse(text, file_name);
     return converter.table(parsed, {file_name, 1, 1});
   } catch (const toml::parse_error& error) {

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include "core/config.h"
@@ -213,6 +214,11 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {  // where no work said what it was (while_doing)
     std::fprintf(stderr, "longshot: out of memory in `longshot %s`\n", argc > 1 ? argv[1] : "");
     return 1;
+  } catch (const std::filesystem::filesystem_error& error) {
+    const int reason = error.code().value();
+    longshot::say("longshot: {}: {}\n", error.path1().string(), error.code().message());
+    return reason == ENAMETOOLONG || reason == ELOOP || reason == ENOENT || reason == ENOTDIR ? 2
+                                                                                              : 1;
   } catch (const std::exception& error) {
     longshot::say("longshot: {}\n", error.what());
     return 1;

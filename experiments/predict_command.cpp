@@ -185,8 +185,11 @@ int predict_command(const PredictArguments& arguments) {
   for (int64_t line = 1; std::getline(std::cin, text); ++line) {
     if (!bytes && !text.empty() && text.back() == '\r') text.pop_back();
     print("{}\n", predict(text, line));
-    std::fflush(stdout);  // whoever writes lines one by one waits for the answer
+    // Whoever writes lines one by one waits for the answer. A reader that is gone waits for
+    // nothing.
+    if (standard_output_error() != 0) return kExitFailed;
   }
+  if (std::cin.bad()) throw Error("cannot read standard input: what followed has no answer");
   return kExitDone;
 }
 

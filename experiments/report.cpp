@@ -391,7 +391,10 @@ Report gather_report(const std::vector<std::string>& places, const std::set<std:
       files.push_back(place);
       continue;
     }
-    if (!fs::is_directory(place)) throw UsageError(fmt::format("{}: no such folder", place));
+    if (!fs::is_directory(place))
+      throw UsageError(fs::exists(place)
+                           ? fmt::format("{}: neither a folder nor a CSV file of --csv", place)
+                           : fmt::format("{}: no such folder", place));
     const size_t before = runs.size();
     find_runs(place, 2, runs);
     if (runs.size() > before) continue;

@@ -60,6 +60,15 @@ int report_command(const ReportArguments& arguments) {
     print("{}", !arguments.matrix.empty() ? report_matrix(report, arguments.matrix)
                 : arguments.markdown      ? report_markdown(report)
                                           : report_text(report, color, width));
+  for (const std::string* each : {&arguments.csv, &arguments.html}) {
+    const std::filesystem::path path(*each);
+    if (!each->empty() && file_exists((path.parent_path() / "cell.json").string()))
+      throw UsageError(fmt::format(
+          "{}: lies in a run's folder, among the files that the run is made of; name another place",
+          *each));
+  }
+  if (!arguments.csv.empty() && arguments.csv == arguments.html)
+    throw UsageError(fmt::format("{}: named for both --csv and --html", arguments.csv));
   const auto write = [&](const char* what, const std::string& path, const std::string& content) {
     if (arguments.page_by_the_way) {
       try {

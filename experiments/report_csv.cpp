@@ -34,7 +34,9 @@ std::string csv_field(const std::string& bytes) {
 using Row = std::vector<std::string>;
 
 // Fields may be quoted, with doubled quotes and line breaks inside. Empty lines are skipped.
-std::vector<Row> parse_csv(const std::string& text) {
+std::vector<Row> parse_csv(const std::string& file) {
+  // Spreadsheets put a byte order mark before UTF-8.
+  const std::string text = file.starts_with("\xEF\xBB\xBF") ? file.substr(3) : file;
   std::vector<Row> rows;
   Row row(1);
   bool quoted = false;

@@ -178,7 +178,10 @@ void check_trained(const std::string& folder) {
   }
   if (!file_exists(folder + "/checkpoint.safetensors"))
     throw UsageError(
-        fmt::format("{}: there is no checkpoint; the run has not got that far", folder));
+        file_exists(folder + "/training_state.safetensors")
+            ? fmt::format("{}: its checkpoint is gone; `longshot run` of its config writes it anew",
+                          folder)
+            : fmt::format("{}: there is no checkpoint; the run has not got that far", folder));
 }
 
 void make_folder(const std::string& path) {

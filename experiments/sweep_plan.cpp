@@ -18,6 +18,7 @@
 #include "experiments/load.h"
 #include "experiments/run_cell.h"
 #include "experiments/sweep.h"
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 
 namespace longshot {
@@ -34,8 +35,11 @@ std::string evaluation_text(const RunConfig& config) {
 }
 
 // A finished cell's result can be read and answers what [evaluate] asks now.
-bool has_result(const std::string& folder, const RunConfig& config) {
-  if (!file_exists(folder + "/summary.json")) return false;
+// `whole`: its checkpoint is looked through, too, not only for.
+bool has_result(const std::string& folder, const RunConfig& config, bool whole) {
+  const std::string checkpoint = folder + "/checkpoint.safetensors";
+  if (!file_exists(folder + "/summary.json") || !file_exists(checkpoint)) return false;
+  if (whole && !checkpoint_is_whole(checkpoint)) return false;
   try {
     check_config(folder);
     read_summary(folder);
@@ -106,7 +110,7 @@ Cost measure(const RunConfig& config) {
   double seconds = 0, mean_operations = 0;
   std::vector<double> rates;  // seconds for an operation, a step each
   // Warm up, then at least five steps or a tenth of a second.
-  for (int64_t i = 0; i < 40 && (rates.size() < 5 || seconds < 0.1); ++i) {
+  for (int64_t i = 0; i < 40 && (rates.size() < 5 || seconds < 0.1) && seconds < 3; ++i) {
     double step_cost = 0;
     for (int64_t m = 0; m < config.train.accumulate; ++m) {
       Batch& batch = batches[size_t(m)];
@@ -137,11 +141,21 @@ Cost measure(const RunConfig& config) {
 
   // Evaluation: one batch in the middle of the lengths, the others by their operations.
   const std::vector<int64_t> asked = config.evaluate_lengths();
+  // A length of the middle, or the longest that takes no more than seconds.
+  const auto operations = [&](int64_t length) {
+    return step_operations(config.model, int64_t(classes), 1, task.model_length(length));
+  };
+  constexpr double kAffordable = 5e9;
+  int64_t probe = asked.empty() ? lengths.high() : asked[asked.size() / 2];
+  for (const int64_t length : asked)
+    if (operations(probe) > kAffordable && operations(length) < operations(probe)) probe = length;
+  if (operations(probe) > kAffordable && operations(lengths.high()) < operations(probe))
+    probe = lengths.high();
   EvaluateOptions few = config.evaluate;
-  few.samples = std::min(few.samples, few.batch);
+  few.samples =
+      std::min({few.samples, few.batch, int64_t(1 + 4 * kAffordable / operations(probe))});
   few.in_range_samples = few.samples;
   Evaluator evaluator(*built.encoder, task, few, uint64_t(config.seed));
-  const int64_t probe = asked.empty() ? lengths.high() : asked[asked.size() / 2];
   double took = std::numeric_limits<double>::infinity();
   int64_t samples = 1;
   for (int i = 0; i < 2; ++i) {
@@ -218,7 +232,7 @@ SweepPlan plan_sweep(const RunArguments& arguments) {
     planned.status = read_status(planned.run.folder);
     if (planned.status.state != RunState::absent) planned.step = trained_steps(planned.run.folder);
     if (planned.status.state == RunState::finished)
-      planned.evaluate_again = !has_result(planned.run.folder, cell.config);
+      planned.evaluate_again = !has_result(planned.run.folder, cell.config, arguments.retry_failed);
     // Every mistake is found before the first cell trains; a finished one needs its data no more.
     if (planned.status.state != RunState::finished || planned.evaluate_again) {
       if (planned.evaluate_again && !missing_files(cell.config).empty())

@@ -83,6 +83,15 @@ void say_conversions(const SafetensorsFile& file, DType type) {
 
 }  // namespace
 
+bool checkpoint_is_whole(const std::string& path) {
+  try {
+    open_checkpoint(path);
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
 void save_parameters(const std::string& path, const Encoder& encoder) {
   std::vector<std::vector<std::byte>> storage;
   std::vector<SafetensorsTensor> tensors;

@@ -41,6 +41,8 @@ struct TrainingProgress {
 };
 
 void save_parameters(const std::string& path, const Encoder& encoder);
+// Whether the file is there and holds what was written.
+bool checkpoint_is_whole(const std::string& path);
 // Reads names and shapes into the store; every tensor must be there with the right shape and none
 // may be left over. F16, BF16 and F64 are converted, which the log says. A file written by
 // save_parameters for another encoding, or the same encoding with options that change what the

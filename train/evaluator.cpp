@@ -77,7 +77,14 @@ void Evaluator::measure(Split split, int64_t length, bool sliding, int64_t sampl
         "evaluated one at a time",
         length, (per_sequence + (1 << 20) - 1) >> 20, options_.memory_mb);
   }
-  const int64_t rows_at_once = std::clamp<int64_t>(limit / per_sequence, 1, options_.batch);
+  // A stop request is looked for between batches, so none is to take minutes: at most some 1e11
+  // operations, attention's part of which is 8 T^2 dim a layer and the rest's 8 T dim (dim + ffn).
+  const ModelOptions& model = encoder_.options();
+  const double tokens = double(task_.model_length(length)), dim = double(model.dim);
+  const double operations =
+      8 * double(model.layers) * tokens * dim * (tokens + dim + double(model.ffn));
+  const int64_t at_most = std::min(limit / per_sequence, int64_t(std::max(1.0, 1e11 / operations)));
+  const int64_t rows_at_once = std::clamp<int64_t>(at_most, 1, options_.batch);
   // Taken as one slab before the first batch: slabs that grow with the need leave holes. Estimates
   // are twice the measured peaks.
   Heap& heap = context.step_heap();

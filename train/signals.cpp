@@ -1,6 +1,7 @@
 #include "train/signals.h"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <ctime>
@@ -31,6 +32,11 @@ extern "C" void longshot_on_signal(int signal) {
   if (received == 0) {
     received_at = now;
     received = signal;
+    constexpr char kWords[] = "stopping after what is under way; a second signal ends at once\n";
+    const int error = errno;
+    if (isatty(STDERR_FILENO) != 0 && write(STDERR_FILENO, kWords, sizeof kWords - 1) < 0) {
+    }
+    errno = error;
   } else if (signal != SIGHUP && now - received_at >= kOneRequest) {
     // A terminal that goes away hangs up more than once, and nobody waits there.
     _exit(128 + signal);

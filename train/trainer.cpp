@@ -316,7 +316,14 @@ TrainResult Trainer::run() {
     return result;
   };
   if (progress_.diverged) return finish(Outcome::diverged, "the run had diverged before");
-  if (progress_.finished) return finish(Outcome::done, "");
+  if (progress_.finished) {
+    const std::string path = options_.folder + "/checkpoint.safetensors";
+    if (files_ && !checkpoint_is_whole(path)) {
+      log::warn("{}: missing or damaged; written anew from the training state", path);
+      save_parameters(path, encoder_);
+    }
+    return finish(Outcome::done, "");
+  }
 
   skipped_seen_ = optimizer_.state().skipped_steps;
   const int64_t ring = std::min(kLossRing, std::max<int64_t>(train.log_every, 1));

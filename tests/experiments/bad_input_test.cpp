@@ -34,6 +34,42 @@ std::string with(const std::string& from, const std::string& to) {
 
 }  // namespace
 
+TEST_CASE("keys of very many parts, FIFOs for data, a report into a run's folder are refused") {
+  const Folder folder;
+  std::string deep;
+  for (int i = 0; i < 50000; ++i) deep += "a.";
+  for (const std::string& text : {deep + "b = 1\n", "[" + deep + "b]\n"}) {
+    const Outcome outcome = run_longshot({"run", folder.write("deep.toml", text), "--dry-run"});
+    CHECK(outcome.code == 2);
+    CHECK_THAT(outcome.err, ContainsSubstring("deep.toml:1: a key of 50001 parts"));
+  }
+  CHECK(shell("mkfifo " + (folder / "fifo")).code == 0);
+  const Outcome fifo = run_longshot(
+      {"run", folder.write("f.toml", "[task]\ntype = 'jsonl'\ntrain = 'fifo'\ntest = 'fifo'\n"),
+       "--dry-run"});
+  CHECK(fifo.code == 2);
+  CHECK_THAT(fifo.err, ContainsSubstring("is not a regular file"));
+
+  REQUIRE(
+      run_longshot({"run", folder.write("a.toml", tiny_config()), "--out", folder / "runs"}).code ==
+      0);
+  const std::string cell = run_folders(folder / "runs/tiny").at(0);
+  Outcome outcome = run_longshot({"report", cell, "--html", cell + "/checkpoint.safetensors"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("lies in a run's folder"));
+  outcome = run_longshot({"report", cell, "--html", folder / "x", "--csv", folder / "x"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("named for both"));
+  CHECK_THAT(run_longshot({"report", folder / "a.toml"}).err,
+             ContainsSubstring("neither a folder nor a CSV file"));
+  outcome = run_longshot({"run", folder / std::string(300, 'x')});
+  CHECK(outcome.code == 2);
+  // A spreadsheet's byte order mark.
+  REQUIRE(run_longshot({"report", cell, "--csv", folder / "a.csv"}).code == 0);
+  folder.write("b.csv", "\xEF\xBB\xBF" + longshot::read_file(folder / "a.csv"));
+  CHECK(run_longshot({"report", folder / "b.csv"}).code == 0);
+}
+
 TEST_CASE("bad keys are refused at their place, with the nearest name (B34)") {
   CHECK_THAT(refused({}, with("steps = 6", "stpes = 6")), ContainsSubstring("a.toml:11:") &&
                                                               ContainsSubstring("stpes") &&

@@ -170,6 +170,23 @@ TEST_CASE("text: a line's loss is eval's, --tokens continues it, unseen bytes ar
   CHECK(outcome.err.find("(40)") == outcome.err.rfind("(40)"));
 }
 
+TEST_CASE("predict that nobody can read, or that cannot read on, says so") {
+  const Folder folder;
+  REQUIRE(
+      run_longshot({"run", folder.write("a.toml", tiny_config()), "--out", folder / "runs"}).code ==
+      0);
+  const std::string cell = run_folders(folder / "runs/tiny").at(0);
+  const std::string predict = "'" + program_path() + "' predict " + cell + " --threads 1";
+  Outcome outcome = shell("printf '0 1\\n1 0\\n' | " + predict + " > /dev/full");
+  CHECK(outcome.code == 1);
+  CHECK_THAT(outcome.err, ContainsSubstring("cannot write to standard output"));
+  // Its reader gone, it ends, though its input never does.
+  CHECK(shell("yes '0 1' | " + predict + " | head -n 1").code == 0);
+  outcome = shell(predict + " < " + folder.path());
+  CHECK(outcome.code == 1);
+  CHECK_THAT(outcome.err, ContainsSubstring("cannot read standard input"));
+}
+
 TEST_CASE("predict flushes each line before it reads the next") {
   const Folder folder;
   const std::string cell = trained(folder, "type = \"reverse_string\"\n", "{ max = 4 }", "[4]");

@@ -47,6 +47,32 @@ std::string parameters_of(const std::string& cell) {
 
 }  // namespace
 
+TEST_CASE("a finished run's checkpoint that is gone or damaged is written anew from its state") {
+  const Folder folder;
+  const std::vector<std::string> words = {"run", folder.write("a.toml", tiny_config()), "--out",
+                                          folder / "runs"};
+  REQUIRE(run_longshot(words).code == 0);
+  const std::string cell = run_folders(folder / "runs/tiny").at(0);
+  const std::string path = cell + "/checkpoint.safetensors", whole = longshot::read_file(path);
+  fs::remove(path);
+  Outcome outcome = run_longshot({"eval", cell});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("writes it anew"));
+  CHECK(run_longshot(words).code == 0);
+  CHECK(longshot::read_file(path) == whole);
+  std::string damaged = whole;
+  damaged.back() = char(damaged.back() ^ 1);
+  longshot::write_file_atomically(path, damaged);
+  outcome = run_longshot({"eval", cell});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("--retry-failed"));
+  std::vector<std::string> again = words;
+  again.push_back("--retry-failed");
+  CHECK(run_longshot(again).code == 0);
+  CHECK(longshot::read_file(path) == whole);
+  CHECK(run_longshot({"eval", cell}).code == 0);
+}
+
 TEST_CASE("a changed result is refused, and made again by the next run") {
   TinyRun tiny;
   REQUIRE(tiny.run().code == 0);

@@ -16,6 +16,7 @@
 // (whether an answer had its end token), and with --loss and --logits those too.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fmt/core.h>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -189,7 +190,8 @@ int predict_command(const PredictArguments& arguments) {
     // nothing.
     if (standard_output_error() != 0) return kExitFailed;
   }
-  if (std::cin.bad()) throw Error("cannot read standard input: what followed has no answer");
+  if (std::cin.bad() || std::ferror(stdin) != 0)
+    throw Error("cannot read standard input: what followed has no answer");
   return kExitDone;
 }
 

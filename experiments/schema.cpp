@@ -2,6 +2,7 @@
 #include "experiments/schema.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/core.h>
 #include <fstream>
 #include <set>
@@ -271,6 +272,11 @@ void check_files(const RunConfig& config, const Schema& schema) {
   const auto check = [](const SourceLocation& where, const std::string& key,
                         const std::string& path) {
     if (path.empty()) return;
+    std::error_code ignored;
+    const auto status = std::filesystem::status(path, ignored);
+    // Opening a FIFO would wait for its writer.
+    if (std::filesystem::exists(status) && std::filesystem::is_other(status))
+      fail(where, fmt::format("{}: {} is not a regular file", key, path));
     std::ifstream file(path, std::ios::binary);
     if (!file) fail(where, fmt::format("{} names a file that cannot be read: {}", key, path));
   };
